@@ -10,7 +10,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-/* What to do with an error. */
+/* The treatment of an error. */
 typedef enum CatchMode
 {
 	CATCH_DROP,					/* drops it */
@@ -103,7 +103,7 @@ shard_catch_transaction(ShardStep step, void *arg, bool (*passes) (int code), bo
 	return error;
 }
 
-/* What runs in a subtransaction. */
+/* A step in a subtransaction. */
 typedef struct InnerStep
 {
 	ShardStep	step;

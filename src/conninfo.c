@@ -1,11 +1,11 @@
 /*
  * conninfo.c
- *	  Builds connection parameters from the options of server and user mapping.  Knows which options
- *	  are libpq's, and by which names nodes know this coordinator.
+ *	  Builds connection parameters from the options of server and user mapping, and defines which options are libpq's.
+ *	  Also has the names by which nodes identify this coordinator.
  *
- * The list of options is libpq's own (PQconndefaults), so options of a newer libpq are accepted,
- * too.  The validator decides who may set which option.  Dangerous options are checked again here
- * when they are used, since they may have been set before the validator had this rule.
+ * The list of options is libpq's own (PQconndefaults), so options of a newer libpq are accepted, too.  The validator
+ * decides who may set which option.  Dangerous options are checked again when they are used, because they may have been
+ * set before the validator had this rule.
  */
 #include "postgres.h"
 
@@ -362,7 +362,7 @@ lead_to_standby(const ShardStandby *standby, const char **keywords, const char *
 	return nkept;
 }
 
-/* Adds defaults for what neither server nor user mapping sets; returns the new n. */
+/* Adds defaults for parameters that neither server nor user mapping sets; returns the new n. */
 static int
 add_defaults(const char **keywords, const char **values, int n)
 {
@@ -418,8 +418,8 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandb
 		keywords[n] = "scram_server_key";
 		values[n++] = shard_scram_key(true);
 		/*
-		 * refuse a node that asks for the password itself, or for nothing: with SCRAM keys it must
-		 * prove its identity
+		 * Refuses a node that asks for the password itself, or for no password.  With SCRAM keys the node must prove
+		 * its identity.
 		 */
 		keywords[n] = "require_auth";
 		values[n++] = "scram-sha-256";

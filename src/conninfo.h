@@ -1,7 +1,7 @@
 /*
  * conninfo.h
- *	  Builds connection parameters from the options of server and user mapping.  Knows which options
- *	  are libpq's, and by which names nodes know this coordinator.
+ *	  Builds connection parameters from the options of server and user mapping, and defines which options are libpq's.
+ *	  Also has the names by which nodes identify this coordinator.
  */
 #ifndef SHARDFDW_CONNINFO_H
 #define SHARDFDW_CONNINFO_H

@@ -74,8 +74,8 @@ shardfdw_handler(PG_FUNCTION_ARGS)
 }
 
 /*
- * A foreign table with these options stands for tables of other servers, too, so CREATE FOREIGN TABLE
- * needs USAGE on them as on its own server.
+ * A foreign table with these options represents tables of other servers, too.  So CREATE FOREIGN TABLE needs USAGE on
+ * these servers, as on its own server.
  */
 static void
 check_replicas(List *options)

@@ -1,6 +1,6 @@
 /*
  * flush_commit.c
- *	  Commits that must be on disk before other servers learn of their effects.
+ *	  Makes commits wait for the disk before other servers learn of their effects.
  */
 #include "postgres.h"
 

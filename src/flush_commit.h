@@ -1,10 +1,10 @@
 /*
  * flush_commit.h
- *	  Commits that must be on disk before other servers learn of their effects.
+ *	  Makes commits wait for the disk before other servers learn of their effects.
  *
- * With synchronous_commit = off PostgreSQL reports a commit before its record is on disk.  A crash
- * then undoes the commit, but not what other servers were told because of it.  So code that tells
- * other servers uses one of these functions.
+ * With synchronous_commit = off PostgreSQL reports a commit before its record is on disk.  A crash then undoes the commit.
+ * It does not undo what other servers were told because of the commit.  So code that tells other servers uses one of these
+ * functions.
  */
 #ifndef SHARDFDW_FLUSH_COMMIT_H
 #define SHARDFDW_FLUSH_COMMIT_H

@@ -37,7 +37,7 @@ typedef enum ShardRemoteComments
 
 typedef enum ShardQueryPerNode
 {
-	SHARD_QUERY_PER_NODE_AUTO,	/* where costs say so */
+	SHARD_QUERY_PER_NODE_AUTO,	/* if the planner expects that it is cheaper */
 	SHARD_QUERY_PER_NODE_ON,	/* wherever possible */
 	SHARD_QUERY_PER_NODE_OFF
 } ShardQueryPerNode;
@@ -76,7 +76,7 @@ extern bool shard_guc_enable_ddl_propagation;	/* DDL is also run on the nodes */
 extern bool shard_guc_enable_coordinator_propagation;	/* ... and on the other coordinators */
 extern bool shard_guc_follows_coordinator;	/* this session runs DDL for another coordinator, which runs it on the nodes itself */
 extern bool shard_guc_enable_statement_push;	/* writes that can be done shard by shard run on the nodes */
-extern bool shard_guc_enable_router;	/* statements on one shard run on its node as they are */
+extern bool shard_guc_enable_router;	/* statements on one shard run unchanged on its node */
 
 extern void shard_guc_init(void);
 

@@ -114,7 +114,10 @@ static Identity cached = {0};
 static TransactionId replaced_by = InvalidTransactionId;
 static TransactionId changed_by = InvalidTransactionId;
 
-/* An earlier change of this transaction is kept: it is rolled back together with this one, or this one alone is. */
+/*
+ * Notes a change.  An earlier change of this transaction stays noted: either both are rolled back together, or only
+ * this one.
+ */
 static void
 note_change(TransactionId *by)
 {

@@ -83,8 +83,8 @@ extern bool shard_identity_is_stored(void);
 extern void shard_identity_invalidate(Oid relid);
 
 /*
- * How far the log goes back, as committed by now. write_reach replaces it in the current
- * transaction; the caller holds the lock of shard_identity_lock().
+ * Returns how far back the log goes, as committed by now.  shard_identity_write_reach() replaces that in the current
+ * transaction; its caller must hold the lock of shard_identity_lock().
  */
 extern ShardLogReach shard_identity_read_reach(void);
 extern void shard_identity_write_reach(const ShardLogReach *reach);

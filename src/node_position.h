@@ -46,7 +46,10 @@ extern TransactionId shard_node_position_read(const char *server, ShardNodePosit
  */
 extern void shard_node_position_write(const char *server, ShardPositionKind kind, const ShardNodePosition *position);
 
-/* A position that no server reaches: for a server that has not reached its position, but continues to write. */
+/*
+ * A position that no server reaches.  It is written for a server that has not reached its position, but still writes
+ * WAL.
+ */
 #define SHARD_POSITION_NOT_REACHED PG_UINT64_MAX
 
 /*
@@ -62,8 +65,8 @@ extern void shard_node_position_drop_refusals(void);
 extern void shard_node_position_keep_refusals(void);
 
 /*
- * note: this transaction changes replicas of reference tables; if it commits in two phases, it writes
- * the positions of the nodes.  has: does it?
+ * shard_node_position_note_references(): this transaction changes replicas of reference tables.  If it commits in two
+ * phases, it writes the positions of the nodes.  The second function returns whether the first one was called.
  */
 extern void shard_node_position_note_references(void);
 extern bool shard_node_position_has_references(void);

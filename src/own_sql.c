@@ -16,7 +16,7 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
-/* For which use a setting is fixed. */
+/* The uses for which a setting is fixed. */
 #define FOR_SQL 0x01			/* meaning of an SQL text, and which rows it sees */
 #define FOR_VALUES 0x02			/* values as text that another server writes or reads */
 #define FOR_USER_TABLE 0x04		/* limits on users' statements */
@@ -52,7 +52,7 @@ static const struct
 void
 shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapshot)
 {
-	/* the session's settings are kept: so what a user's trigger sets remains set */
+	/* with USER_TABLE the session's settings are kept, so that settings of a user's trigger last */
 	int			use = rights == SHARD_OWN_SQL_USER_TABLE ? FOR_USER_TABLE : FOR_SQL;
 
 	GetUserIdAndSecContext(&own->userid, &own->sec_context);

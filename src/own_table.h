@@ -73,9 +73,9 @@ extern char *shard_own_table_text(const ShardOwnTable *table, AttrNumber column)
 extern char *shard_own_table_name(const ShardOwnTable *table, AttrNumber column);
 
 /*
- * clear: sets all columns to null. insert: adds a new row. update: writes the columns that were set
- * into the row of next(). lock: prevents other transactions from changing that row; false: another
- * one has locked or changed it.
+ * shard_own_table_clear() sets all columns to null.  The second function adds a new row.  The third one writes the
+ * columns that were set into the row of next().  The last one prevents other transactions from changing that row; it
+ * returns false if another transaction has locked or changed it.
  */
 extern void shard_own_table_clear(ShardOwnTable *table);
 extern void shard_own_table_insert(ShardOwnTable *table);

@@ -45,8 +45,8 @@ SHARD_MODULE_MAGIC(EXTENSION, SHARDFDW_VERSION);
 PG_FUNCTION_INFO_V1(shardfdw_library_version);
 
 /*
- * Versions of the SQL objects, besides its own, with which this library works.  A version may be
- * added if nothing has changed since that C code calls or reads, or that calls C code.
+ * Versions of the SQL objects, other than its own, with which this library works.  A version may be listed if, since
+ * that version, no SQL object has changed that C code calls or reads, or that calls C code.
  */
 static const char *const compatible_versions[] = {
 	NULL

@@ -29,7 +29,7 @@ static bool asked = false;
 uint32
 shard_wait_event(ShardWaitEvent event)
 {
-	/* only once: if the server has no names left, one statement fails, and after that no names are shown */
+	/* Asks only once.  If the server has no names left, one statement fails.  After that no names are shown. */
 	if (!asked)
 	{
 		asked = true;

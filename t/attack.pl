@@ -56,7 +56,7 @@ $c->safe_psql("CREATE USER MAPPING FOR dml_user SERVER node$_ OPTIONS (user 'dml
 
 # ---- queries -------------------------------------------------------------------------------------
 
-# Their tables stay; those of scripts are made for each script, in schemas of the same names.
+# These tables stay. Each script has separate tables, in schemas of the same names.
 my $queries = PairedRun->new($c, '15s');
 my $nqueries = 0;
 
@@ -104,7 +104,8 @@ sub refused
 	return "$error->{C} $error->{M}" =~ s/"[^"]*(?:""[^"]*)*"|\d+/?/gr;
 }
 
-# A key that is only taken while rows of a plain table change one after the other (docs/limits.md).
+# Is the error a duplicate key that exists only while rows of a plain table change one after the
+# other (docs/limits.md)?
 sub takes_key_in_between
 {
 	my ($script, $statement, $plain_code, $code) = @_;

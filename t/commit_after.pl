@@ -72,7 +72,7 @@ sub is_committed
 
 my $log = $c->log_position;
 
-# Everything runs out at each step, with nodes that answer and with sessions that are gone.
+# Each shortage at each step, both with nodes that answer and with sessions that have ended.
 my @shortages = ('nomemory', 'nofiles', 'error');
 for my $shortage (@shortages)
 {
@@ -85,12 +85,12 @@ for my $shortage (@shortages)
 	}
 }
 
-# Enough to connect again: no word of it.
+# If the session has enough to connect again, the client gets no warning.
 my ($rc, $out, $err) = commit('', sub { $c->end_sessions_on });
 unlike($err, qr/WARNING/, 'sessions gone, nodes there: the second phase connects again');
 is_committed('sessions gone', $rc, $out, $err);
 
-# A node that is gone for good costs a warning for it alone.
+# If a node is lost permanently, there is a warning for that node only.
 ($rc, $out, $err) = commit('', sub { $c->end_sessions_on; $c->stop_node(3, 'immediate'); });
 is(() = $err =~ /WARNING/g, 1, 'a node is gone: one warning') || diag $err;
 like($err, qr/the transaction is committed, but node "node3" has not confirmed it/, 'which says so');
@@ -121,7 +121,8 @@ for my $shortage ('nomemory', 'nofiles')
 	like($out, qr/^200\n0$/m, "abort_sub=$shortage: back to the savepoint") || diag $err;
 }
 
-# A statement that one node commits by itself: no memory for its rows is not told as if nothing had been done.
+# A statement that one node commits by itself. If there is no memory for its rows, the error must
+# not look as if nothing had been done.
 for my $point ('autocommit_row', 'autocommit_returned')
 {
 	$v++;

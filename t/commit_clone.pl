@@ -19,7 +19,7 @@ plan skip_all => 'built without fault points'
   unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 my $file = $production->data_dir . '/shardfdw_fault_move_released';
 
-# What a node has.
+# The content of a node.
 my $has = q{
 	SELECT string_agg(x, E'\n' ORDER BY x) FROM (
 		SELECT format('%s %s %s %s', c.oid::regclass, relkind, relreplident,
@@ -104,7 +104,7 @@ $c->safe_psql("SELECT shardfdw.wait_job($job)");
 is($c->safe_psql('SELECT count(*) FROM t'), '40', 'the job comes to its end');
 $clone->stop('immediate');
 
-# ---------- whatever a clone is asked for ----------
+# ---------- a clone refuses all of these ----------
 
 my @in_transaction = (
 	'UPDATE t SET v = 7',
@@ -164,7 +164,7 @@ my @otherwise = (
 	'VACUUM t',
 	'ANALYZE t');
 
-# Nodes have what they had before the statement, which may have said something.
+# Checks that the nodes are unchanged by the statement.
 sub same
 {
 	my ($before, $name, $said) = @_;

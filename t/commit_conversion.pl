@@ -13,7 +13,8 @@ my $has_faults = $c->safe_psql(q{SELECT count(*) FROM pg_settings
 	WHERE name = 'shardfdw.fault_points'});
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 
-# k0 is sharded. k1 is what a case makes of it, with the same ids. others refers to k1 if it can.
+# k0 is sharded. A case converts k1, which has the same ids. Table others refers to k1 if k1 can be
+# referenced.
 sub make_tables
 {
 	my ($make) = @_;
@@ -118,7 +119,8 @@ compare('unshard_schema',
 cmp_ok($c->safe_psql('SELECT count(*) FROM shardfdw_internal.copied_table'), '<', 8,
 	'dropped tables are forgotten by the next conversion');
 
-# The same rows: a reference table that becomes plain keeps its rows, and older snapshots show them.
+# The rows stay in place: a reference table that becomes plain keeps its rows, and older snapshots
+# show them.
 make_tables(q{SELECT shardfdw.create_reference_table('k1')});
 {
 	my $old = begin_session('REPEATABLE READ', 1, 'k1');

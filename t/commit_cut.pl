@@ -45,7 +45,7 @@ pass('no lock is left');
 my $many = join '; ', ($sum) x 50;
 is($c->safe_psql("$cluster; $many; SELECT count(*) < 20 FROM shardfdw.connections") =~ /t$/, 1, 'connections are used again');
 
-# A view's owner reads with a mapping of his own: that is the same snapshot.
+# The owner of a view reads with another user mapping, but with the same snapshot.
 $c->safe_psql("CREATE ROLE teller; GRANT USAGE ON SCHEMA public TO teller; CREATE VIEW totals AS $sum; GRANT SELECT ON totals, accounts TO teller");
 $c->safe_psql("CREATE USER MAPPING FOR teller SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 4;
 is($c->safe_psql("$cluster; SET ROLE teller; SELECT t.sum, s.sum FROM totals t, ($sum) s"), "$total|$total", 'as two users');
@@ -77,7 +77,8 @@ like($err, qr/node4/, 'that names the node');
 $c->sigcont_node(4);
 is($c->safe_psql("$cluster; $sum"), $total, 'afterwards all is well');
 
-# The connections are there already: it hangs while the fence is held, which no search for deadlocks prolongs.
+# The connections exist already. The node hangs while the barrier is closed. A search for deadlocks
+# must not prolong that.
 $reader = WireClient->new($c->coordinator, 'postgres');
 $reader->query($cluster);
 is($reader->query($sum)->{rows}[0][0], $total, 'a cut over connections that stay');

@@ -25,8 +25,8 @@ $c->safe_psql('INSERT INTO t SELECT i FROM generate_series(1, 200) i; INSERT INT
 sub row { my ($id) = @_; return "UPDATE t SET v = v + 1 WHERE id = $id"; }
 sub row_here { return 'UPDATE here SET v = v + 1'; }
 
-# Sessions that lock their first row, then all ask for another one's. run_all(cluster, [first, second], ...)
-# returns what each said last, and how long it took.
+# Sessions lock their first rows. Then each requests the row of another session. run_all(cluster,
+# [first, second], ...) returns for each session its last result, and how long it took.
 sub run_all
 {
 	my @steps = @_;
@@ -41,7 +41,7 @@ sub run_all
 	my $start = time;
 	for my $i (0 .. $#steps)
 	{
-		# psql says when it is done; until then it is not waited for
+		# psql prints "finished" at the end; the test waits for that below
 		$sessions[$i]{stdin} .= "\\set VERBOSITY sqlstate\n$steps[$i][1];\nCOMMIT;\n\\echo finished\n";
 		$sessions[$i]{run}->pump_nb;
 	}
@@ -128,7 +128,7 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 		is($c->safe_psql('SELECT count(*) FROM mixed WHERE id < 100'),
 			6, "each row is there once: enable_shard_scan $scan");
 	}
-	# a transaction that changes keys goes on, and takes turns with another one
+	# a transaction that changes keys takes turns with another one, and both succeed
 	($errors) = run_all(
 		[
 			'UPDATE mixed SET k = -1 WHERE k = 150 AND id = 150',
@@ -153,7 +153,7 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	$c->safe_psql("UPDATE t SET id = $a WHERE id = $elsewhere");
 }
 
-# a statement that its node commits by itself: what it holds is the lock of the table here
+# a statement that its node commits by itself holds only the lock of the table on the coordinator
 {
 	my $holder = $c->coordinator->background_psql('postgres');
 
@@ -186,7 +186,7 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	$holder->query_safe('COMMIT');
 	is($waiter->query_safe('SELECT count(*) FROM late'), 1, 'and its transaction is rolled back');
 
-	# A client that cancels the wait must be told the outcome.
+	# If a client cancels the wait, it must still get the outcome.
 	$holder->query_safe('DELETE FROM late');
 	$_->query_safe('BEGIN'), $_->query_safe($insert) for $holder, $waiter;
 	$waiter->{stdin} .= "COMMIT;\n\\echo finished\n";
@@ -241,7 +241,7 @@ for my $i (0 .. $#shards)
 ($errors) = run_all([ row($a), row($b) ], [ row($b), row($a), $other ]);
 is($errors, '40P01 none', 'sessions of two coordinators');
 
-# A savepoint takes the error; what was done before it commits.
+# If a savepoint catches the error, the changes before the savepoint commit.
 my $first = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 my $second = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $first->query_safe("SET deadlock_timeout = '1h'; BEGIN; " . row($b));

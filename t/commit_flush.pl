@@ -12,7 +12,7 @@ use Test::More;
 
 my $crashes = $ENV{FLUSH_CRASHES} // 3;
 
-# Commits that nothing forces to the disk are surely lost by a crash.
+# With these settings, a crash loses each commit that no code flushes.
 my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
 my $c = ShardCluster->new(nodes => 2, preload => 1,
 	coordinator_conf => "${lazy}shardfdw.recovery_interval = 1s\nwal_level = replica\nmax_wal_senders = 1\n");
@@ -43,7 +43,7 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 	is($c->safe_psql('SELECT count(*) FROM here'), 1, "an earlier commit of the session is on disk before a node commits: $write");
 }
 
-# ---------- synchronous standbys: a node commits after they have what is committed here ----------
+# ---------- synchronous standbys: a node commits after they have the local commits ----------
 # No standby has this name. So a session that waits for it continues when the setting is empty
 # again.
 {
@@ -81,8 +81,9 @@ $c->safe_psql('INSERT INTO here VALUES (1)');
 $c->safe_psql('UPDATE t SET v = (SELECT count(*) FROM here) WHERE id = 3');
 crash();
 is($c->safe_psql('SELECT count(*) FROM here'), 1, 'a commit of another session is on disk before a node commits');
-# ---------- definitions, which other sessions rely on ----------
-# A session that writes to one node commits nothing on the coordinator, which would flush what others have committed.
+# ---------- definitions, which other sessions use ----------
+# A session that writes to one node commits nothing on the coordinator. So its commit does not flush
+# those of other sessions.
 {
 	$c->node_safe_psql(1, 'CREATE TABLE m_1 (k int, v int); CREATE TABLE m_2 (k int, v int)');
 	$c->safe_psql(q{CREATE TABLE m (k int, v int) PARTITION BY LIST (k); CREATE FOREIGN TABLE m_2 (k int, v int) SERVER node1; CREATE FUNCTION attach() RETURNS void LANGUAGE plpgsql SET synchronous_commit = off AS $$ BEGIN ALTER TABLE m ATTACH PARTITION m_2 FOR VALUES IN (2); END $$});
@@ -101,7 +102,7 @@ is($c->safe_psql('SELECT count(*) FROM here'), 1, 'a commit of another session i
 	$c->safe_psql('DROP INDEX here_id');
 }
 
-# Is what a statement commits on disk when the session is told so?
+# Is the statement's commit on disk when the client gets the result?
 sub flushed
 {
 	my ($cluster, $sql) = @_;
@@ -129,7 +130,7 @@ is(join("\n", grep { flushed($c, $_) ne 't' } @definitions), '', 'definitions ar
 	is(flushed($without, 'CREATE TABLE made (id int)'), 't', 'definitions of sessions that have not loaded the library are on disk');
 }
 
-# ---------- where shards are ----------
+# ---------- placement of shards ----------
 {
 	my ($host, $port) = $c->node_address(1);
 
@@ -168,7 +169,7 @@ $c->safe_psql("$tables SELECT shardfdw.shard_table('sharded', shards => 2)");
 $c->safe_psql("CREATE SUBSCRIPTION s CONNECTION '$conninfo' PUBLICATION p");
 $c->wait_for(q{SELECT copied = tables FROM shardfdw.subscriptions});
 
-# Waits until the publisher has been told that everything is on the subscriber's disk.
+# Waits until the subscriber has confirmed to the publisher that everything is on its disk.
 sub told
 {
 	my $lsn = $publisher->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
@@ -182,7 +183,7 @@ told();
 my $missing = 0;
 for my $round (1 .. $crashes)
 {
-	# plain tables alone, sharded ones alone, both
+	# only plain tables, only sharded tables, both
 	my @into = ([ 'plain' ], [ 'sharded' ], [ 'plain', 'sharded' ])[ $round % 3 ];
 
 	for my $i (1 .. 5)

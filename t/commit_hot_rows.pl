@@ -22,7 +22,7 @@ my $nnodes = 4;
 my $c = ShardCluster->new(nodes => $nnodes, preload => 1, coordinator_conf => 'shardfdw.recovery_interval = 1s');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
-# v: transfers leave its sum alone; n: counts what single statements have done
+# v: transfers do not change its sum; n: counts single statements
 $c->safe_psql('CREATE TABLE hot (k int PRIMARY KEY, v bigint NOT NULL DEFAULT 0, n bigint NOT NULL DEFAULT 0)');
 $c->shard_table('hot', 'k', shards => 2 * $nnodes);
 $c->safe_psql('INSERT INTO hot SELECT i FROM generate_series(1, 1000) i');
@@ -39,8 +39,9 @@ my @hot = sort { $a <=> $b } map { shift @{ $rows[$_] }, shift @{ $rows[$_] } } 
 my $end = time + $seconds;
 my %client;    # pid -> name
 
-# Starts a client: body is called with its connection again and again until the time is over, and what it returns is written to the
-# client's file, a line each. A lost connection or an error of the statement is its own business.
+# Starts a client. It calls body with its connection again and again until the time is over. It
+# writes each result of body as a line to the client's file. body has to handle lost connections and
+# errors.
 sub start_client
 {
 	my ($name, $body) = @_;
@@ -172,7 +173,8 @@ is($wrong, 0, 'each snapshot over all nodes has the right sum');
 note(sprintf '%d snapshots taken, %d refused', map { $count{$_} // 0 } qw(taken refused));
 is($c->safe_psql('SELECT sum(v) FROM hot'), '0', 'and so has the end');
 
-# What was told to be committed is there; what failed with an unknown outcome may be.
+# Each transaction that was reported as committed must be there. A transaction with an unknown
+# outcome may be.
 my %told;
 for my $name (map { ("single$_") } 1 .. 4) { $told{$_}++ for lines($name); }
 for my $name (map { ("notifier$_") } 1 .. 2) { $told{$_}++ for lines($name); }
@@ -183,7 +185,8 @@ ok($told{ok} <= $done && $done <= $told{ok} + $unknown, 'what was told to be com
 $told{$_}++ for map { lines("transfer$_") } 1 .. 4;
 note('outcomes of writers: ' . join ', ', map { "$_ $told{$_}" } sort keys %told);
 
-# How long did commits on nodes that ran take?  (A node that goes on has its backlog first: a second is given to that.)
+# How long did commits on running nodes take?  (A node that continues first has a backlog. It gets
+# one more second.)
 my @took;
 my $nprobes = 0;
 for my $name (map { "probe$_" } 1 .. $nnodes)

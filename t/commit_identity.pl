@@ -93,7 +93,7 @@ is($c->safe_psql('UPDATE t SET v = v; SELECT sum(v) FROM t; SELECT * FROM shardf
 is($c->safe_psql('SELECT system_identifiers, databases, settled_at IS NOT NULL FROM shardfdw_internal.commit_log ORDER BY xid DESC LIMIT 1'), '{0,0}|{postgres,postgres}|t', 'without that');
 $c->node_safe_psql($_, 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC') for 1, 2;
 
-# another database of the same server is another coordinator, also one that is a copy of this one
+# another database of the same server is another coordinator, even if it is a copy
 $c->safe_psql('CREATE DATABASE copy TEMPLATE postgres');
 my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw_internal.store_identity(); SELECT identity FROM shardfdw_internal.coordinator_identity()') =~ s/^\n//r;
 like($second, qr/^[0-9a-f]{16}$/, 'a copy of the database');
@@ -116,7 +116,7 @@ my $note = $production->safe_psql('copy', 'SELECT note_name FROM shardfdw_intern
 $c->node_safe_psql($_, "DROP TABLE shardfdw_internal.$note") for 1, 2;
 $c->safe_psql('DROP DATABASE copy');
 
-# ---------- who notifies ----------
+# ---------- a session that sends notifications ----------
 
 append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
 $writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; BEGIN; UPDATE t SET v = 3 WHERE id <= 50; NOTIFY x; COMMIT}, name => 'notifier');
@@ -130,7 +130,7 @@ is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'nor where a block 
 is((go_on('committed', $writer))[2], '', 'without a warning');
 $c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
 
-# ---------- a node does not know what it is to commit ----------
+# ---------- a node has not received the commit ----------
 
 $writer = stop_at('commit', 'UPDATE t SET v = 2 WHERE id <= 50');
 is($c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()'), '0', 'recovery leaves what its session is still at');
@@ -192,7 +192,7 @@ for my $client (@clients)
 is($c->safe_psql('SELECT sum(v) FROM t'), '100', 'nothing is torn');
 is(prepared(), '0 0', 'nothing stays prepared');
 
-# It is made the coordinator: production finds out, and is refused, also in sessions that are there already.
+# The clone is promoted. Production detects that, and is refused, also in existing sessions.
 $writer = stop_at('prepared', 'UPDATE t SET v = v + 0 WHERE id <= 50');
 kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
 unlink $production->data_dir . '/shardfdw_fault_prepared';
@@ -244,7 +244,8 @@ sub lead
 	return;
 }
 
-# A transaction that has committed here and on node 1, not on node 2, which dies.
+# A transaction that has committed on the coordinator and on node 1, but not on node 2, which
+# crashes.
 sub commit_half
 {
 	my ($value) = @_;
@@ -255,7 +256,7 @@ sub commit_half
 	return;
 }
 
-# The other server: node 2 as it was, in another system; and a standby of it.
+# The other server: a copy of node 2 with another system identifier, and a standby of it.
 my $node2 = $c->node(2);
 my $standby = ShardServer->standby_of('standby', $node2);
 my $other = ShardServer->new('other');
@@ -287,7 +288,7 @@ like($c->log_since($mark), qr/LOG:  committed prepared transaction "shardfdw:\S+
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '10', 'nothing is torn');
 is(reports(), '', 'nothing is left to report');
 
-# one that is gone for good
+# a node that is lost permanently
 commit_half(11);
 lead($other);
 like(reports(), $report, 'the node has been replaced');
@@ -306,7 +307,7 @@ $c->start_node(2);
 is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'renamed|committed', 'another name is the same node');
 $c->safe_psql('ALTER SERVER renamed RENAME TO node2');
 
-# ---------- a node that goes back ----------
+# ---------- a node that is restored to an earlier state ----------
 
 # Restored to between PREPARE and COMMIT PREPARED: the decision is remembered.
 $node2->backup('before');
@@ -333,7 +334,7 @@ is($c->safe_psql('SELECT node, state FROM shardfdw_internal.list_prepared()'), '
 is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'node2|committed', 'recovery commits it');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '20', 'nothing is undone');
 
-# ---------- what has been forgotten ----------
+# ---------- deleted rows of the log ----------
 
 # The identifier of a transaction whose row has been deleted, once more prepared.
 my $gid;
@@ -355,7 +356,7 @@ $c->safe_psql('SELECT pg_reload_conf()');
 $c->wait_for(q{SELECT setting = '0' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_age'});
 $c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql($commits), '0', 'none that is older than the setting says');
-# what is left of a deleted row would tell
+# remains of a deleted row would reveal it
 $c->safe_psql('VACUUM shardfdw_internal.commit_log');
 $restored->safe_psql('postgres', "BEGIN; CREATE TABLE again (); PREPARE TRANSACTION '$gid'");
 like(reports(), qr/^node2\|left alone: it was prepared at .*, and the commit log remembers commits after .* only$/, 'what may have been forgotten is left alone');
@@ -363,7 +364,7 @@ is($restored->safe_psql('postgres', $prepared), '1', 'indeed');
 like($c->safe_psql('SELECT state FROM shardfdw.prepared_transactions'), qr/^left alone: it was prepared at/, 'and shown');
 $restored->safe_psql('postgres', "ROLLBACK PREPARED '$gid'");
 
-# Behind it nothing is: what crashed before it decided is rolled back.
+# After that time no row was deleted: a transaction that crashed before its decision is rolled back.
 $writer = stop_at('prepared', 'UPDATE t SET v = 22');
 kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
 unlink $production->data_dir . '/shardfdw_fault_prepared';
@@ -372,7 +373,7 @@ $c->wait_for_restart;
 is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions() ORDER BY node'), "node1|rolled back\nnode2|rolled back", 'what never committed is rolled back');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '21', 'on both nodes');
 
-# A commit that a node has not confirmed stays, whatever the settings say.
+# The row of a commit that a node has not confirmed stays, whatever the settings are.
 $writer = stop_at('commit', 'UPDATE t SET v = 23');
 $restored->stop('immediate');
 go_on('commit', $writer);
@@ -385,7 +386,7 @@ is($c->safe_psql($commits), '0', 'then it goes');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
 
 # ---------- sessions that have connected to nodes before a take-over ----------
-# The nodes have another identity, as after a dump has been restored into a new database.
+# The nodes have noted another identity, as after a dump was restored into a new database.
 
 {
 	my $note = $c->safe_psql('SELECT note_name FROM shardfdw_internal.coordinator_identity()');

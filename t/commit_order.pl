@@ -63,7 +63,7 @@ is($reader->query($sum)->{rows}[0][0], '0', 'a snapshot over all nodes');
 	is($reader->query($sum)->{rows}[0][0], '3', 'and both are seen');
 }
 
-# A node hangs while it commits in one phase: snapshots fail, commits on other nodes go on.
+# A node hangs while it commits in one phase: snapshots fail, and commits on other nodes continue.
 {
 	my ($hanging, $other) = (session(), session());
 	$other->query(add($_, 0)) for 1 .. 2;
@@ -112,7 +112,8 @@ SKIP:
 	is($hanging->finish_query($deadline)->{tags}[-1], 'COMMIT', 'the commit goes on with the node');
 	is($reader->query($sum)->{rows}[0][0], '12', 'all is seen');
 
-	# Commits that wait for a snapshot have the user's time-outs behind them: none is raised once the node has committed.
+	# The user's time-outs expire while commits wait for a snapshot. When the node has committed, no
+	# time-out may raise an error.
 	$hanging->query("SET shardfdw.fault_points = 'commit=wait'");
 	$hold->();
 	$hanging->start_query('BEGIN; ' . add(1, 0) . '; ' . add(3, 0) . '; COMMIT');
@@ -149,7 +150,7 @@ SKIP:
 	$notifier->query('ROLLBACK');
 	is($notifier->query('BEGIN; ' . add(2) . '; NOTIFY c; COMMIT')->{tags}[-1], 'COMMIT', 'and then the other one');
 
-	# What else PostgreSQL does at commit that can fail.
+	# Other steps of PostgreSQL's commit that can fail.
 	my $s = session();
 	$s->query('CREATE TEMP TABLE emptied (i int) ON COMMIT DELETE ROWS');
 	$s->query("SET shardfdw.fault_points = 'prepare=error'");
@@ -158,7 +159,8 @@ SKIP:
 	$s->query('ROLLBACK');
 }
 
-# Commits that follow each other, of all kinds, are in no snapshot without those before them.
+# Commits of all kinds that follow each other. No snapshot may contain one of them without the
+# commits before it.
 {
 	my @nodes = (1, 2, 3);
 	my $keys = join ', ', @key[@nodes];

@@ -23,14 +23,15 @@ $c->safe_psql(q{CREATE TABLE local (k int PRIMARY KEY); SELECT shardfdw.shard_ta
 
 my $next_key = 100;
 
-# A statement without Sync. The unnamed statement and portal are what drivers use.
+# A statement without Sync. It uses the unnamed statement and portal, as drivers do.
 sub statement { my ($sql, @values) = @_; return parse_message('', $sql) . bind_message('', '', @values) . execute_message(''); }
 sub insert { return statement('INSERT INTO t VALUES ($1, $2)', $_[0], $_[1] // 0); }
 sub query { my ($sql) = @_; return message('Q', "$sql\0"); }
 my $sync = sync_message();
 
-# What a client sends, with keys from 100 on: a list of packets, between which the server gets the time to read. "read": the client
-# reads up to ReadyForQuery. "break": the client dies.
+# The messages of a client, with keys from 100 on: a list of packets. Between two packets the server
+# gets time to read. "read": the client reads up to ReadyForQuery. "break": the client closes the
+# connection.
 my %conversations = (
 	'one statement' => sub { return insert(100) . $sync, 'read' },
 	'one statement with Describe' => sub { return parse_message('', 'INSERT INTO t VALUES ($1, $2) RETURNING k, v') . bind_message('', '', 100, 1) . describe_message('') . execute_message('') . $sync, 'read' },
@@ -87,15 +88,15 @@ sub connect_to
 	return WireClient->new($c->coordinator, 'postgres', options => "-c search_path=$schema -c client_min_messages=error");
 }
 
-# An answer without what differs from one server to another: the text of errors.
+# An answer without the parts that differ between servers: the text of errors.
 sub said
 {
 	my ($type, $payload) = @{ $_[0] };
 	return $type eq 'E' ? 'error ' . ($payload =~ /\0C([^\0]*)/)[0] : $type eq 'T' ? 'columns ' . unpack 'n', $payload : "$type " . $payload =~ s/[^ -~]/./gr;
 }
 
-# Holds a conversation with packets cut as cut(packet) says; returns all answers and the rows that are there in the end, and
-# what the nodes have logged.
+# Runs a conversation with its packets split by cut(packet). Returns all answers, the rows at the
+# end, and the nodes' log.
 sub hold
 {
 	my ($schema, $cut, @steps) = @_;
@@ -125,7 +126,7 @@ sub hold
 		}
 	}
 	eval { $client->close } unless $gone;
-	# the session that the client has left is gone when nothing of it runs any more
+	# the session of the lost client ends when its statements have ended
 	$c->ask_until(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
 	my $log = join '', map { $c->log_since($position[ $_ - 1 ], $_) } 1, 2;
 	$text .= $c->ask("SELECT string_agg(k || ':' || v, ' ' ORDER BY k) FROM $schema.t");
@@ -135,7 +136,7 @@ sub hold
 
 # ---------- every conversation ----------
 
-# Those in which a node commits a statement by itself: without a transaction around it.
+# Conversations in which a node commits a statement by itself, without a transaction around it.
 my %by_itself;
 for my $name (sort keys %conversations)
 {

@@ -34,10 +34,10 @@ my $c = ShardCluster->new(
 my $bank = TransferBank->new($c);
 my $prepared_sql = q{SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'shardfdw:%' ORDER BY gid};
 
-# What all positions of a scene have found.
+# Sums of the results of a scene over all positions.
 my %total;
 
-# ---------- what all scenes use ----------
+# ---------- functions that all scenes use ----------
 
 sub one_of { return $_[ rand @_ ]; }
 
@@ -69,7 +69,7 @@ sub committed
 	return map { $_ => 1 } split /\n/, $server->safe_psql('postgres', q{SELECT xid || ' ' || token FROM shardfdw_internal.commit_log});
 }
 
-# What names a commit there, of a gid.
+# The part of a gid that identifies a commit of its coordinator.
 sub key_of
 {
 	my ($gid) = @_;
@@ -77,15 +77,16 @@ sub key_of
 	return "$xid " . ($token & ~0xffff);
 }
 
-# What recover() says: lines "node|gid|action".
+# The result of recover(): lines "node|gid|action".
 sub recover
 {
 	my ($server) = @_;
 	return split /\n/, ($server // $c->coordinator)->safe_psql('postgres', 'SELECT * FROM shardfdw.recover_prepared_transactions()');
 }
 
-# No session of a coordinator is at work on the nodes: what it had sent has been done, or not. One that waits for a row has
-# not been asked to prepare, and does not notice that its client has gone.
+# Waits until no session of a coordinator works on the nodes, so that each command was either run or
+# not. A session that waits for a row has not got its PREPARE. It does not notice that its client
+# has gone.
 sub wait_for_silence
 {
 	my @nodes = @_;
@@ -109,7 +110,7 @@ sub wait_for_line
 	die "waited in vain for $pattern";
 }
 
-# A server that has gone for good.
+# Removes a server that is lost permanently.
 sub discard
 {
 	my ($server) = @_;
@@ -118,8 +119,8 @@ sub discard
 	return;
 }
 
-# Recovery has nothing left to do, and no server lacks a transaction. prepared: the transactions
-# that were prepared at the position.
+# Checks that recovery has nothing to do, and that no server lacks a transaction. prepared: the
+# transactions that were prepared at the position.
 sub end_position
 {
 	my ($scene, $kind, @prepared) = @_;
@@ -144,7 +145,7 @@ sub end_position
 
 # ---------- a clone of the coordinator ----------
 
-# A copy of the coordinator's files as they are at one moment, in a folder of backups.
+# Copies the coordinator's files at one moment into a folder of backups.
 sub copy_files
 {
 	my ($server, $name) = @_;
@@ -172,7 +173,7 @@ sub copy_in_backup_mode
 	my $label = $session->query_safe('SELECT labelfile FROM pg_backup_stop(false)');
 	$session->quit;
 	system('rm', '-rf', "$path/pg_wal");
-	# what was written until then is needed to make it consistent
+	# the backup needs the WAL up to its end to become consistent
 	system('cp', '-a', $server->data_dir . '/pg_wal', "$path/pg_wal") == 0 || $? == 256 || die "cp: $?";
 	append_to_file("$path/backup_label", "$label\n");
 	return;
@@ -285,7 +286,7 @@ sub end_complete
 	return @prepared;
 }
 
-# The clone is of an earlier moment. production has died, or is still at work, when it is told to take over.
+# The clone has an earlier state. When it is promoted, production has crashed, or is still running.
 sub end_old
 {
 	my ($production, $clone, $kind) = @_;
@@ -301,7 +302,7 @@ sub end_old
 		%commits = committed($clone);
 		$clone->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator()');
 		my @left = check_left($clone, \@prepared, \%commits, $mark);
-		# it goes on as the coordinator
+		# the clone continues as the coordinator
 		$bank->start($clone);
 		$bank->wait_for_transfers(10);
 		$bank->stop;
@@ -334,8 +335,8 @@ sub end_old
 	return @prepared;
 }
 
-# What a clone that may lack commits leaves of what its predecessor has left prepared: all but what it knows to have
-# committed, each with a report.
+# A clone may lack commits. It must leave its predecessor's prepared transactions alone, except
+# those that it has as committed. It must report each one that it leaves.
 sub check_left
 {
 	my ($clone, $prepared, $commits, $mark) = @_;
@@ -349,9 +350,9 @@ sub check_left
 	return @left;
 }
 
-# ---------- a node that goes back ----------
+# ---------- a node that is restored to an earlier state ----------
 
-# Has the address of node $i lead to a server.
+# Changes the address of node $i to a server.
 sub lead
 {
 	my ($i, $server) = @_;
@@ -369,7 +370,7 @@ sub unconfirmed
 
 my $nservers = 0;
 
-# A server from a base backup of another one, taken now; it does not run yet.
+# A server from a new base backup of another one. It does not run yet.
 sub copy_of
 {
 	my ($server, %opt) = @_;
@@ -415,12 +416,13 @@ sub choose_target
 		my @rows = grep { my ($tid) = split /\|/; !$before{$tid} } split /\n/, $node->safe_psql('postgres', "SELECT tid, xmin FROM entry_$i");
 		$target = (split /\|/, one_of(@rows))[1];
 	}
-	# there has to be something behind it, or it would not be found
+	# the node must have later transfers, or their loss would not be detected
 	$bank->wait_for_transfers(3 + int(rand 10));
 	return "recovery_target_$kind = '$target'\nrecovery_target_inclusive = " . one_of('on', 'off') . "\n";
 }
 
-# The new server of node $i: of a moment before its end, which comes now.
+# The new server of node $i. It has a state from before the end of the old server, which is stopped
+# now.
 sub restore_node
 {
 	my ($i, $kind) = @_;
@@ -428,7 +430,7 @@ sub restore_node
 
 	if ($kind eq 'standby')
 	{
-		# one that has not received all of it
+		# a standby that has not received all of the WAL
 		my $standby = copy_of($node, has_streaming => 1);
 		$standby->start;
 		$standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_wal_receiver WHERE status = 'streaming'}) or die 'the standby does not stream';
@@ -468,7 +470,7 @@ sub restore_scene
 	$node->clean_node;
 	$c->{nodes}[ $i - 1 ] = $restored;
 
-	# what is there before any session looks for it
+	# the state before any session searches it
 	my %by_xid = $bank->learn($c->coordinator);
 	my @prepared = prepared_on($restored);
 	my @unconfirmed = unconfirmed($i);
@@ -489,14 +491,15 @@ sub restore_scene
 	is(join(' ', grep { $old{$_} && !$before{$_} && !$due{$_} } sort keys %after), '', 'and nothing else');
 	is(join(' ', prepared_on($restored)), '', 'nothing is left prepared on it');
 
-	# of what it had not confirmed it has prepared it, or that is told: in the log, by whom it was found first
+	# each commit that the node had not confirmed is prepared there, or is reported: in the log, by
+	# the session that found it first
 	my %has = map { xid_of($_) => 1 } @prepared;
 	my @lost = grep { !$has{$_} } @unconfirmed;
 	wait_for_line($c->coordinator, qr/WARNING:  node "node$i" may have lost a commit: it prepared transaction $_ on timeline/, $mark) for @lost;
 	is(join(' ', unconfirmed($i)), '', 'what it has not confirmed is settled, or reported as lost');
 	$total{restore}{reported} += @lost;
 
-	# the rest is lost by the restore, and on it alone
+	# the restore loses the other commits, and only on this node
 	my %kept = %{ $bank->entries($c->node($other), $other) };
 	my @gone = grep { $old{$_} && !$after{$_} } keys %kept;
 	$total{restore}{lost} += @gone;
@@ -508,8 +511,8 @@ sub restore_scene
 
 # ---------- an address that points to another server ----------
 
-# Puts another server in a node's place. own: the transactions that it has prepared, which the
-# coordinator must not touch.
+# Puts another server in a node's place. own: the transactions that the other server has prepared.
+# The coordinator must not touch them.
 sub wrong_server
 {
 	my ($i, $kind) = @_;
@@ -539,7 +542,8 @@ sub wrong_server
 		}
 		$wrong->start;
 		$wrong->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the clone does not start';
-		# a transfer that commits there would be lost with it; a command would wait for what is prepared there
+		# a transfer that commits there would be lost with the server; a command would wait for
+		# prepared transactions there
 		$wrong->safe_psql('postgres', "UPDATE pg_class SET relname = 'hidden_accounts' WHERE relname = 'accounts_$i'");
 	}
 	my $unknown = $c->gid_prefix =~ s/:[0-9a-f]{16}:/:0123456789abcdef:/r;
@@ -614,7 +618,8 @@ sub address_scene
 	my @prepared = prepared_on($node);
 	if ($kind eq 'promoted')
 	{
-		# what it prepared and the clone does not have: the clone may have lost it, for all that can be known
+		# transactions that it prepared and that the clone does not have: the clone cannot exclude
+		# that it has lost them
 		my %commits = committed($c->coordinator);
 		my %open = map { $_ => 1 } unconfirmed($i);
 		my @due = grep { $commits{ key_of($_) } && !$open{ xid_of($_) } && !$inherited{$_} } @prepared;

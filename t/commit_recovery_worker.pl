@@ -15,7 +15,7 @@ my $prefix = $c->gid_prefix;
 my $launcher = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery launcher'";
 is($c->safe_psql($launcher), '1', 'there is a launcher');
 
-# Leaves a row of node $i's table prepared there under the gid; returns its id.
+# Prepares a transaction that adds a row to node $i's table, under the gid. Returns the row's id.
 my $last_id = 0;
 sub prepare_on
 {
@@ -63,7 +63,7 @@ wait_gone(1, "$prefix$xid:196608", 'a role settles what it prepared');
 my @foreign = ("shardfdw:1:2:3:4", $prefix =~ s/^(shardfdw:\d+:)\d+:/${1}1:/r . "$xid:65536", 'batch-7');
 prepare_on(2, $_) for @foreign;
 
-# While a transaction runs here, what it has prepared stays.
+# While a transaction is running on the coordinator, its prepared transactions stay.
 my $running = $c->coordinator->background_psql('postgres');
 $xid = $running->query_safe('BEGIN; SELECT pg_current_xact_id()');
 prepare_on(2, "$prefix$xid:262144");
@@ -95,7 +95,8 @@ wait_gone(1, "$prefix$xid:458752", 'after a crash of the coordinator too');
 is($c->safe_psql($launcher), '1', 'there is one launcher');
 $c->safe_psql('DROP DATABASE other');
 
-# Two coordinators with the same nodes, each with its recovery: what one has left while it was down is its own (R29, R30).
+# Two coordinators of the same nodes, each with recovery. Each resolves only the transactions that
+# it left itself when it was down (R29, R30).
 my $second = ShardCluster->new(nodes => 0, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1\n");
 for my $i (1 .. 2)
 {
@@ -145,7 +146,8 @@ cmp_ok($sizes[2], '<=', $sizes[0] * 2, "the log does not grow: @sizes");
 ok($c->wait_for('SELECT count(*) <= 100 FROM shardfdw_internal.commit_log'), 'it has no more rows than the setting says');
 is($c->safe_psql(ShardCluster::unsettled()), '0', 'nothing in it is unsettled');
 
-# One that waits for a node that does not answer keeps VACUUM from nothing; nor does VACUUM's lock keep commits.
+# A worker that waits for a node without an answer must not block VACUUM. VACUUM's lock must not
+# block commits.
 $c->safe_psql("INSERT INTO shardfdw_internal.commit_log SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + i)::text::xid8, 65536, '{node1}', now() FROM generate_series(1000, 1010) i");
 my $holder = $c->coordinator->background_psql('postgres');
 $holder->query_safe('BEGIN; SELECT * FROM shardfdw.recover_prepared_transactions()');
@@ -157,8 +159,8 @@ $c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.
 ok($c->wait_for(ShardCluster::unsettled() =~ s/count\(\*\)/count(*) = 0/r), 'rows are settled while VACUUM is at the log');
 $holder->query_safe('COMMIT');
 
-# An update of the extension locks what it changes. Commits and recovery wait for it, and then
-# continue.
+# An update of the extension locks the tables that it changes. Commits and recovery wait for it, and
+# then continue.
 my $mark = $c->log_position;
 $c->safe_psql('CREATE TABLE stop (id int)');
 my $before = $c->safe_psql('SELECT max(v) FROM t');

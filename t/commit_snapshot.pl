@@ -14,7 +14,7 @@ $c->shard_table('one', 'id', shards => 2);
 $c->safe_psql('INSERT INTO acc SELECT g, 1000 FROM generate_series(1, 800) g; INSERT INTO one SELECT g, g FROM generate_series(1, 10) g');
 my @shards = map { $_->[0] } $c->shards_of('acc');
 
-# The node moves values from shard to shard as fast as it can, until it is told to stop.
+# The node moves values from shard to shard as fast as it can, until table stop has a row.
 $c->node_safe_psql(1, 'CREATE TABLE stop (x int)');
 my $moves = join "\n", map {
 	my ($from, $to) = ($shards[$_], $shards[ ($_ + 5) % @shards ]);
@@ -40,7 +40,7 @@ for my $mode ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = o
 		is_deeply([ sort keys %seen ], ['800000'], "one moment per statement: $settings");
 	}
 
-	# Many scans of one statement are one statement.
+	# Many scans of one statement have one snapshot.
 	my $out = $c->safe_psql(
 		"SET $mode;\n" . join("\n", ('SELECT (SELECT sum(v) FROM acc), (SELECT sum(v) FROM acc WHERE id % 2 = 0) + (SELECT sum(v) FROM acc WHERE id % 2 = 1), a.s - b.s
 			FROM (SELECT sum(v) AS s FROM acc) a, (SELECT sum(v) AS s FROM acc WHERE v > -1000000) b;') x 40));
@@ -58,13 +58,13 @@ for my $mode ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = o
 		isnt($later, $md5, "$level: later another one ($mode)");
 	}
 
-	# READ COMMITTED sees what was committed since.
+	# At READ COMMITTED a statement sees the commits since the previous one.
 	$out = $c->safe_psql("SET $mode; BEGIN; $nmoved; SELECT 0 FROM pg_sleep(0.3); $nmoved; COMMIT");
 	my ($first, undef, $second) = split /\n/, $out;
 	isnt($first, $second, "READ COMMITTED: the next statement sees later rows ($mode)");
 }
 
-# In a transaction that has written, too; its own rows count.
+# The same in a transaction that has written. It also sees its own rows.
 my $out = $c->safe_psql(
 	"BEGIN; INSERT INTO acc VALUES (-1, 5), (-2, 5), (-3, 5), (-4, 5), (-5, 5);\n" . join("\n", ('SELECT sum(v) FROM acc;') x 40) . "\nROLLBACK");
 is(join(' ', keys %{ { map { $_ => 1 } split /\n/, $out } }), '800025', 'one moment after writing');
@@ -75,7 +75,7 @@ for my $session (@writers)
 	$session->query_until(qr/stopped/, '');
 	$session->quit;
 }
-# An error of a node is told, not what had to be given up to find the first one.
+# The client gets the node's error, not the errors of streams that were given up because of it.
 $c->safe_psql('CREATE TABLE key (id int PRIMARY KEY)');
 $c->shard_table('key', 'id', shards => 8);
 $c->safe_psql('INSERT INTO key SELECT generate_series(1, 100)');
@@ -88,7 +88,8 @@ for my $load ('INSERT INTO key SELECT generate_series(1, 100)', "COPY key FROM P
 	}
 }
 
-# Where one connection of a node waits, the others go on: they need its snapshot, not its rows.
+# If one connection to a node waits, the other connections continue: they need its snapshot, not its
+# rows.
 for my $mode ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off')
 {
 	for my $i (0, $#shards)
@@ -108,7 +109,8 @@ for my $mode ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = o
 	}
 }
 
-# The connection that exported a snapshot has gone when another one imports it: the node finds no file.
+# The connection that exported a snapshot ends before another one imports the snapshot. The node
+# finds no file.
 for my $mode ('shardfdw.enable_copy_fetch = on', 'shardfdw.enable_copy_fetch = off')
 {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -124,7 +126,8 @@ for my $mode ('shardfdw.enable_copy_fetch = on', 'shardfdw.enable_copy_fetch = o
 	$session->quit;
 }
 
-# It has gone between two shards of a statement at READ COMMITTED: no other moment takes its place.
+# The connection ends between two shards of a statement at READ COMMITTED. The statement must not go
+# on with a later snapshot.
 my $cursor = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $cursor->query_safe('SET shardfdw.query_per_node = off; SET shardfdw.max_connections_per_node = 1; SET shardfdw.enable_copy_fetch = off; BEGIN; DECLARE c CURSOR FOR SELECT v FROM acc');
 is($cursor->query_safe('FETCH 1 FROM c'), '1000', 'a statement has begun');

@@ -48,7 +48,7 @@ sub reset_rows
 	return;
 }
 
-# Recovery may have to wait until what a dead coordinator left is gone from the nodes.
+# Recovery may have to wait until the nodes have ended the sessions of a dead coordinator.
 sub recover_all
 {
 	for (1 .. 50)
@@ -102,7 +102,7 @@ is(rows_on_nodes(), '1 1', 'both nodes committed');
 is(prepared(), '0 0', 'nothing is left prepared');
 reset_rows();
 
-# A node crashes after it has prepared, while the other one is still preparing.
+# A node crashes after it has prepared, while the other node is still preparing.
 ($blocker, $writer) = start_blocked();
 $c->kill9_node(1);
 $c->start_node(1);
@@ -127,8 +127,9 @@ recover_all();
 is(prepared(), '0 0', 'coordinator crashed before its commit: nothing is left prepared, however late');
 is(rows_on_nodes(), '0 0', 'coordinator crashed before its commit: rolled back on both nodes');
 
-# The coordinator crashes after its commit is on disk, before it told the nodes (R32, R34). It waits there
-# for a standby that does not exist, as every commit over several servers does.
+# The coordinator crashes after its commit is on disk, and before it has sent COMMIT PREPARED (R32,
+# R34). There it waits for a standby that does not exist, as every commit over several servers waits
+# for synchronous standbys.
 for my $case (
 	[ 'two nodes', "($id1, 1), ($id2, 1)", '1 1', 'on' ],
 	[ 'one node and a local table', "($id2, 1)", '0 1', 'local' ],
@@ -197,7 +198,7 @@ for my $decided (0, 1)
 	reset_rows();
 }
 
-# The same wait, but recovery runs in another session and the writer goes on.
+# The same wait, but recovery runs in another session and the writer continues.
 $c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 $c->coordinator->reload;
 $writer = $c->start_sql("INSERT INTO t VALUES ($id1, 1), ($id2, 1);", name => 'writer');
@@ -245,7 +246,7 @@ is(rows_on_nodes(), '0 0', 'rolled back on both nodes');
 $c->node_safe_psql(1, "ROLLBACK PREPARED '$_'") for 'somebody-elses', 'shardfdw:1:2:3:4';
 $c->node(1)->safe_psql('elsewhere', "ROLLBACK PREPARED 'in-another-database'");
 
-# A node without prepared transactions is said before anything is lost (R37).
+# If a node has no prepared transactions, the error comes before anything is lost (R37).
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 0');
 $c->node(2)->restart;
 ($rc, undef, $err) = $c->psql("INSERT INTO t VALUES ($id1, 1), ($id2, 1)");
@@ -253,7 +254,7 @@ isnt($rc, 0, 'two nodes, one without prepared transactions: an error');
 like($err, qr/node2/, 'which names the node');
 like($err, qr/max_prepared_transactions/, 'and the setting');
 is(rows_on_nodes(), '0 0', 'nothing is written');
-# What fails otherwise at PREPARE with the same codes is told as it is.
+# Other failures of PREPARE with the same SQLSTATEs are reported unchanged.
 $c->node_safe_psql(1, q{CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today' USING ERRCODE = '55000'; END $$;} .
 	join '', map { "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON $_->[0] DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse();" } grep { $_->[1] == 1 } $c->shards_of('t'));
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 20');

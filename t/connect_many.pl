@@ -32,7 +32,7 @@ sub set
 	return;
 }
 
-# Leaves a prepared transaction on the node.
+# Prepares a transaction on the node.
 sub prepare
 {
 	my $xid = $c->safe_psql('SELECT pg_current_xact_id()');
@@ -41,7 +41,7 @@ sub prepare
 	return $gid;
 }
 
-# What recovery has not reached: the first nodes, or nothing.
+# The nodes that recovery has not reached. These are the first ones, or none.
 my $recover = q{SELECT node, action FROM shardfdw.recover_prepared_transactions()
 	WHERE action NOT LIKE 'rolled back%' ORDER BY node LIMIT 2};
 my $left = 'SELECT count(*) FROM pg_prepared_xacts';
@@ -56,7 +56,7 @@ for my $limit (0, 0, 3, 1)
 	is($c->node_safe_psql(1, $left), '0', 'and resolves what is prepared there');
 }
 
-# A round of recovery leaves connections to others, and a wait of recovery ends.
+# A round of recovery leaves connections to other sessions, and its waits end.
 my $holder = $c->coordinator->background_psql('postgres');
 $c->safe_psql('CREATE FOREIGN TABLE probe (id int) SERVER node1');
 $holder->query_safe('BEGIN; INSERT INTO probe VALUES (2)');

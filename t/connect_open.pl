@@ -28,7 +28,7 @@ sub begun { return scalar grep { $_->[1] eq 'startup' } $proxy->messages; }
 
 my $client_of_node = WireClient->new($c->node(2), 'postgres');
 
-# A session with a time-out for its statements; what the SQLSTATE of each is.
+# A session with a time-out for its statements. Returns the SQLSTATE of each.
 sub session
 {
 	my ($timeout) = @_;
@@ -46,7 +46,8 @@ sub state_of
 
 # ---------- a node slower than the time-out ----------
 
-# at: the message that does not come; the first one is about the password, the other one sets the session up
+# at: the message that does not arrive. The first one is about the password, the other one sets up
+# the session
 for my $at ('R', 'T')
 {
 	my %statements = (
@@ -55,10 +56,10 @@ for my $at ('R', 'T')
 		'transaction' => [ 'BEGIN; SELECT v FROM t; COMMIT',        qr/^\d+$/ ],
 		'two nodes'   => [ 'SELECT count(*) FROM both_nodes',       qr/^10$/ ],
 		'TRUNCATE'    => [ 'BEGIN; TRUNCATE t; ROLLBACK',           qr/^$/ ],
-		# the node commits by itself
+		# a statement that the node commits by itself
 		'one node'    => [ 'UPDATE t SET v = v + 1',                qr/^$/ ],
 		'INSERT'      => [ 'INSERT INTO written VALUES (2, 2) ON CONFLICT DO NOTHING', qr/^$/ ],
-		# what asks the node something first
+		# a statement that first queries the node
 		'COPY'        => [ 'COPY written FROM STDIN',               qr/^$/, ($at eq 'R' ? 3 : 4) . "\t1\n" ],
 		'INSERT ... SELECT' => [ 'BEGIN; INSERT INTO written SELECT generate_series(10, 20); ROLLBACK', qr/^$/ ],
 		'ANALYZE'     => [ 'ANALYZE t',                             qr/^$/ ],
@@ -87,7 +88,7 @@ for my $at ('R', 'T')
 	}
 }
 
-# Several connections, of which one is slow: the others stay, too.
+# Several connections, one of which is slow. The other connections stay open, too.
 my $client = session('500ms');
 $proxy->arm(from => 'node', type => 'R', n => 1, action => 'hold');
 like(state_of($client, 'SELECT count(*) FROM wide'), qr/^57014/, 'one is slow: time-out');
@@ -115,7 +116,7 @@ is(begun(), 1, 'in a transaction: by the same connection');
 is($client->query('COMMIT')->{tags}[0], 'COMMIT', 'which commits');
 $client->close;
 
-# One snapshot for the transaction: it keeps its writer.
+# One snapshot for the transaction: the transaction keeps its writer.
 for my $level ('REPEATABLE READ', 'SERIALIZABLE')
 {
 	$client = session('150ms');
@@ -142,7 +143,7 @@ like(state_of($client, 'SELECT v FROM t'), qr/^58000 could not connect to node "
 $proxy->clear;
 $client->close;
 
-# An attempt that gets no answer for so long is not the last one.
+# If an attempt gets no answer for a long time, another attempt follows.
 for my $at ('R', 'T')
 {
 	$client = session('400ms');
@@ -161,7 +162,7 @@ for my $at ('R', 'T')
 
 my ($shard) = map { $_->[0] } @{ $client_of_node->query(q{SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND relname LIKE 'both\_nodes\_%'})->{rows} };
 
-# One node is connected to, another one waits for a lock.
+# One node has a connection, the other node waits for a lock.
 sub start_update
 {
 	my ($statement) = @_;
@@ -208,7 +209,7 @@ for my $at ('R', 'T')
 	$client->close;
 }
 
-# The same, but all that the node has said before is there, too.
+# The same, but all earlier messages of the node have arrived, too.
 for my $at ('R', 'T')
 {
 	$client = session('150ms');
@@ -271,7 +272,7 @@ my $start = time;
 like(state_of($client, q{SELECT setting FROM settings WHERE name = 'port'}), qr/^53300 could not connect to node "crowded"/, 'a full queue: too many connections');
 cmp_ok(time - $start, '>', 0.9, 'a full queue: not before connect_timeout');
 
-# there is room in the end
+# at last a connection is available
 $c->safe_psql("ALTER SERVER crowded OPTIONS (SET connect_timeout '60')");
 $client->start_query(q{SELECT setting FROM settings WHERE name = 'port'});
 is($client->finish_query(0.3), undef, 'it is asked again and again');
@@ -280,7 +281,8 @@ symlink $real, $path or die "could not make $path: $!";
 is($client->finish_query(30)->{rows}[0][0], $c->node(2)->port, 'until there is room');
 $client->close;
 
-# A node that ends a session says so some time before the connection is gone: the next statement is none of that session's.
+# A node that ends a session sends a message some time before the connection ends. The next
+# statement must not use that session.
 {
 	my $client = session('60s');
 	my $end = join '', map { "$_\0" } 'SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command', '';

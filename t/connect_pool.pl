@@ -71,7 +71,8 @@ $s->query('COMMIT');
 is($s->query('SELECT v FROM one'), '1', 'and commits');
 is($s->query('BEGIN; SELECT count(*) FROM two; DROP SERVER node2 CASCADE; SELECT node FROM shardfdw.connections ORDER BY 1; ROLLBACK'), "1\nnode1\n", 'a server that the transaction has dropped has no name') or diag $s->{stderr};
 is($s->query('SELECT shardfdw.disconnect(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect() closes all');
-# A function of the extension leaves nothing in a node's session, whose connection it keeps; a user's command may.
+# A function of the extension leaves no state in a node's session, so its connection is kept. A
+# user's command may leave state.
 is($s->query(q{SELECT bool_and(status <> 'error') FROM shardfdw.check_cluster(); SELECT count(*) FROM shardfdw.connections}), "t\n2", 'what functions of the extension use is kept');
 is($s->query(q{SELECT fields FROM shardfdw.query_nodes('{node1}', '{SET enable_seqscan = off}', 'autocommit'); SELECT node FROM shardfdw.connections}), "\nnode2",
 	'what has run a command of the user is closed');
@@ -81,8 +82,8 @@ $s->query('SELECT 1 FROM t');
 $c->end_sessions_on(1);
 is($s->query('SELECT count(*) FROM t'), '1000', 'they are replaced, and nobody notices');
 
-# What a connection has prepared stays on the node, so there is an end to it; a connection that has no room for what the
-# session runs by now is exchanged.
+# Prepared statements stay on the node, so their number is limited. If a connection has no room for
+# the statements that the session runs now, the connection is replaced.
 sub run_long_queries
 {
 	my ($nruns) = @_;
@@ -117,14 +118,16 @@ is($s->query("SELECT name FROM who; SELECT count(*) FROM shardfdw.connections WH
 is($s->query("BEGIN; SELECT name FROM who; SELECT kept FROM shardfdw.connections WHERE node = 'node1' LIMIT 1; COMMIT"), "$me\nf", 'but inside it');
 $c->safe_psql('ALTER SERVER node1 OPTIONS (DROP keep_connections)');
 
-# The user mapping is that of the current role, also when it changes in a transaction, and for prepared statements.
+# The user mapping is that of the current role, even if the role changes in a transaction, and for
+# prepared statements.
 $c->safe_psql("CREATE ROLE r1 SUPERUSER; CREATE ROLE r2 SUPERUSER; CREATE USER MAPPING FOR r1 SERVER node1 OPTIONS (user 'one'); CREATE USER MAPPING FOR r2 SERVER node1 OPTIONS (user 'other')");
 is($s->query('BEGIN; SET ROLE r1; SELECT name FROM who; SET ROLE r2; SELECT name FROM who; SAVEPOINT a; SET ROLE r1; SELECT name FROM who; ROLLBACK TO a; SELECT name FROM who; RESET ROLE; SELECT name FROM who; COMMIT'),
 	"one\nother\none\nother\n$me", 'SET ROLE in a transaction');
 is($s->query('PREPARE q AS SELECT name FROM who; SET ROLE r1; EXECUTE q; SET ROLE r2; EXECUTE q; SET plan_cache_mode = force_generic_plan; EXECUTE q; SET ROLE r1; EXECUTE q; RESET ROLE; EXECUTE q'),
 	"one\nother\nother\none\n$me", 'SET ROLE and a prepared statement');
 
-# A server of several hosts: libpq goes from socket to socket while it connects (R56; t/connect_tls.pl has that with TLS).
+# A server with several hosts: libpq uses one socket after the other while it connects (R56;
+# t/connect_tls.pl tests it with TLS).
 my ($host, $port) = $c->node_address(1);
 $c->safe_psql("CREATE SERVER many FOREIGN DATA WRAPPER shardfdw OPTIONS (host '127.0.0.1,$host,$host', port '1,$port,$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER many OPTIONS (user '$me'); CREATE FOREIGN TABLE who_many (name text, app text) SERVER many OPTIONS (table_name 'who')");
 is($s->query('SELECT name FROM who_many'), $me, 'the first of several hosts does not answer');
@@ -145,7 +148,7 @@ $c->coordinator->command_checks_all(
 	0, [qr{processed: 600/600}], [qr/^(?!.*ERROR)/s], '200 sessions on nodes with 100 connections get answers');
 is($c->safe_psql('SELECT sum(v) - 500500 FROM t'), '600', 'each update counted once');
 
-# Idle sessions give back what others wait for.
+# Idle sessions give back connections for which other sessions wait.
 set(max_shared_connections_per_node => 4);
 my @idle = map { session() } 1 .. 3;
 is($_->query('SELECT v FROM one'), '1', 'a session reads, and stays') for @idle;
@@ -153,7 +156,7 @@ is($c->safe_psql($shared), '3|0', 'three connections are open');
 is($c->safe_psql('SELECT v FROM one'), '1', 'one more session gets an answer');
 is($_->query('SELECT v FROM one'), '1', 'and those get others later') for @idle;
 
-# In a transaction they are not taken away.
+# Sessions in a transaction keep their connections.
 $_->query_safe('BEGIN; INSERT INTO one VALUES (0, 0)') for @idle;
 $s = session();
 $s->query('SET shardfdw.connection_wait_timeout = 400');
@@ -204,7 +207,8 @@ eval { $s->quit };
 set(max_shared_connections_per_node => -1);
 is($c->safe_psql('SELECT count(*) FROM t; SELECT count(*) FROM shardfdw.shared_connections WHERE allowed IS NOT NULL'), "1000\n0", 'no limit');
 
-# A node that refuses one more connection is asked again, and a statement that has one goes on without.
+# If a node refuses a further connection, the session tries again. A statement that has a connection
+# continues with it.
 $c->node_safe_psql(1, 'CREATE ROLE few LOGIN CONNECTION LIMIT 1; GRANT SELECT ON who TO few');
 $c->node_safe_psql(1, 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO few');
 $c->safe_psql("CREATE ROLE few_here SUPERUSER; CREATE USER MAPPING FOR few_here SERVER node1 OPTIONS (user 'few'); CREATE TABLE here (id int)");
@@ -225,8 +229,9 @@ usleep(300_000);
 $hog->quit;
 is(join(' ', ($c->wait_sql($refused))[ 0, 1 ]), '0 few', 'a refused connection is tried again');
 
-# libpq keeps the socket of the refused attempt, whose other end is closed: it is not waited for. (A
-# busy wait is running whenever one looks, however many share the processor.)
+# libpq keeps the socket of the refused attempt, whose other end is closed. The session must not
+# wait for that socket. (A session in a busy loop would be seen running at each check, however many
+# processes share the CPU.)
 my $directory = $c->node(1)->host;
 $c->safe_psql("CREATE SERVER near FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$directory', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR few_here SERVER near OPTIONS (user 'few'); CREATE FOREIGN TABLE who_near (name text, app text) SERVER near OPTIONS (table_name 'who')");
 $hog = hog();
@@ -252,7 +257,8 @@ $c->safe_psql('ALTER SERVER node1 OPTIONS (DROP connect_timeout)');
 
 # ---------- without session state ----------
 
-# pgbouncer in transaction mode: each transaction may get another session of the node, and leaves nothing in it.
+# pgbouncer in transaction mode: each transaction may get another session of the node, and must
+# leave no state in it.
 my ($pgbouncer) = grep { -x $_ } map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin', '/usr/local/sbin';
 
 # Starts one in front of a server; returns its port.
@@ -309,7 +315,8 @@ SKIP:
 	is($c->safe_psql("SET TimeZone = 'Asia/Tokyo'; UPDATE t SET v = v + length((timestamptz '2020-01-01 00:00:00+00' + v * interval '0')::text) WHERE id = 7; SET TimeZone = 'UTC'; UPDATE t SET v = v - length((timestamptz '2020-01-01 09:00:00+09' + v * interval '0')::text) WHERE id = 7; SELECT count(*) FROM t"),
 		'1000', 'pooler: single changes that commit by themselves');
 	is($c->safe_psql("SELECT bool_and(ok) FROM shardfdw.run_on_nodes('SELECT 1')"), 't', 'pooler: commands');
-	# The pooler knows nothing of transactions that wait for each other's nodes; the coordinator does.
+	# The pooler cannot detect transactions that wait for each other on different nodes. The
+	# coordinator can.
 	set(max_shared_connections_per_node => 4);
 	my $before = $c->safe_psql('SELECT sum(v) FROM t');
 	$c->coordinator->command_checks_all(
@@ -325,7 +332,8 @@ SKIP:
 		$c->node_safe_psql($i, "ALTER SYSTEM RESET log_statement; SELECT pg_reload_conf()");
 	}
 
-	# And in front of the coordinator: nothing depends on who had the session before.
+	# A pooler in front of the coordinator: results must not depend on the previous client of the
+	# session.
 	my $front = start_pooler($c->coordinator, size => 3);
 	my @clients = map { $c->coordinator->background_psql('postgres', on_error_stop => 0, extra_params => [ '-d', "host=127.0.0.1 port=$front dbname=postgres" ]) } 1 .. 5;
 	is($_->query('BEGIN; SELECT count(*) FROM t; COMMIT'), '1000', 'pooler in front: a client') for @clients;

@@ -17,7 +17,7 @@ $c->safe_psql(q{INSERT INTO t SELECT g, g % 100, repeat('x', g % 50) FROM genera
 my $ncases = 0;
 my @modes = ('shardfdw.max_connections_per_node = 1', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off', 'shardfdw.copy_buffer_size = 64');
 
-# A statement that reads the table it writes sees it as it was.
+# A statement that reads the table to which it writes sees the table as it was before.
 for my $mode (@modes)
 {
 	for my $begin ('BEGIN', 'BEGIN; INSERT INTO t VALUES (-1, 0, NULL)', 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t WHERE id = -5',
@@ -131,7 +131,8 @@ $deep = "BEGIN; $deep SELECT sum(v) FROM t WHERE id <= 150; ROLLBACK TO s101; SE
 is($c->safe_psql($deep), $c->safe_psql($deep_plain), 'deep savepoints');
 $c->safe_psql("UPDATE $_ SET v = id % 100 WHERE id <= 150") for 't', 't_plain';
 
-# A node ends the connections of a session: reading goes on by new ones; a transaction that has written is lost.
+# A node ends the connections of a session. Reads continue over new connections. A transaction that
+# has written is lost.
 my $kill = 'SELECT count(*) FROM shardfdw.run_on_nodes($$SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = \'client backend\' AND pid <> pg_backend_pid()$$)';
 my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 for my $mode (@modes)

@@ -59,7 +59,7 @@ my $digest = q{SELECT count(*), sum(id), sum(length(w)), md5(string_agg(md5(w), 
 my $expected = $c->safe_psql($digest . 't_plain');
 like($expected, qr/^2078\|/, 'the rows are made');
 
-# What hangs ends by this, and fails.
+# This timeout ends a statement that hangs, so that the test fails.
 my $limit = "SET statement_timeout = '60s';";
 sub holds
 {
@@ -70,7 +70,7 @@ sub holds
 	return;
 }
 
-# Loads. Two paths: lines as they come, and rows that are taken apart (WHERE).
+# Loads in two ways: lines that are forwarded unchanged, and rows that are parsed (WHERE).
 for my $format ('text', 'csv', 'binary')
 {
 	$c->safe_psql("COPY t_plain TO '$dir/$format' (FORMAT $format)");
@@ -85,7 +85,7 @@ for my $format ('text', 'csv', 'binary')
 	}
 }
 
-# A node that does not read for a while: what was not written is sent again as it was.
+# A node does not read for a while. The unsent bytes are sent again unchanged.
 for my $buffer ('64kB', '8MB')
 {
 	$c->safe_psql('TRUNCATE t');
@@ -118,7 +118,7 @@ for my $settings ('', 'SET shardfdw.enable_copy_fetch = off;', 'SET shardfdw.ena
 $writer->query_safe('COMMIT');
 $writer->quit;
 
-# Rows that go out as parameters, and come back in the same statement.
+# Rows that are sent as parameters, and returned by the same statement.
 for my $settings ('', 'SET shardfdw.enable_statement_push = off;', 'SET shardfdw.enable_shard_scan = off;')
 {
 	my $name = $settings =~ /SET (.*);/ ? $1 : 'as it is';
@@ -128,7 +128,8 @@ for my $settings ('', 'SET shardfdw.enable_statement_push = off;', 'SET shardfdw
 	holds("UPSERT: $name", "$settings INSERT INTO t SELECT * FROM t_plain ON CONFLICT (id) DO UPDATE SET w = excluded.w; $digest t");
 }
 
-# A statement that is cancelled over TLS, and the session goes on with what it has left in the buffers.
+# A statement is cancelled over TLS. The session continues although the buffers contain a rest of
+# its answer.
 is( $c->safe_psql("SET statement_timeout = 60000;\n\\set ON_ERROR_STOP 0\nBEGIN; SAVEPOINT a; SET LOCAL statement_timeout = 300; SELECT id, length(w), pg_sleep(0.01) FROM t; ROLLBACK TO a; $digest t; COMMIT; $digest t")
 	  =~ s/.*?(?=2078)//sr, "$expected\n$expected", 'cancelled in the middle of its rows; the transaction goes on');
 
@@ -151,7 +152,8 @@ $c->psql_fails_like('SET ROLE anna; UPDATE t SET v = 1', qr/42501: permission de
 $c->psql_fails_like(q{GRANT USAGE ON FOREIGN SERVER node1 TO bert; SET ROLE bert; CREATE USER MAPPING FOR bert SERVER node1 OPTIONS (user 'app', sslcert 'x')}, qr/42501/, 'which file it is says a superuser');
 use_tls($_, 'hostssl all all 127.0.0.1/32 trust') for 1 .. 2;
 
-# R56: sslmode=prefer, and node 1 takes no TLS: libpq closes the socket and begins again, in the same PQconnectPoll.
+# R56: sslmode=prefer, and node 1 does not accept TLS. libpq closes the socket and starts again,
+# within the same PQconnectPoll.
 use_tls(1, "hostnossl all all 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 reject");
 $c->node($_)->restart for 1 .. 2;
 $c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET sslmode 'prefer', DROP sslrootcert); ALTER SERVER node2 OPTIONS (SET sslmode 'prefer', DROP sslrootcert)});
@@ -186,7 +188,7 @@ my ($host, $port) = $c->node_address(2);
 $c->safe_psql("ALTER SERVER node2 OPTIONS (SET host '127.0.0.1,$host', SET port '1,$port')");
 holds('the second of two addresses', "$digest t");
 
-# Who wants TLS and does not get it is told so.
+# If TLS is required and the server does not offer it, the error says so.
 $c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET sslmode 'require')});
 my ($rc, undef, $err) = $c->psql("$limit $digest t");
 isnt($rc, 0, 'TLS is required, and refused: an error');

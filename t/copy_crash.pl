@@ -12,8 +12,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-# As many prepared transactions as connections: loads use several connections per node. Walsenders, so that
-# a commit can be made to wait for a standby.
+# As many prepared transactions as connections, because loads use several connections per node.
+# Walsenders: the test lets commits wait for a standby.
 my $c = ShardCluster->new(
 	nodes            => 2,
 	node_conf        => "max_prepared_transactions = 100\n",
@@ -28,14 +28,14 @@ $c->safe_psql("INSERT INTO t SELECT g, g, 'before' FROM generate_series(1, $nbef
 $c->safe_psql('CREATE INDEX t_v ON t (v)');
 $c->safe_psql(q{SELECT * FROM shardfdw.run_on_shards('t', 'CREATE INDEX ON %s (lower(w), v) WITH (fillfactor = 60) WHERE v > 3')});
 
-# What there is on the nodes.
+# Lists the relations on the nodes.
 sub relations
 {
 	return join ' ', map { $c->node_safe_psql($_, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") } 1 .. 2;
 }
 my $relations = relations();
 
-# The indexes there: who ends a load that drops some leaves the very same.
+# Lists the indexes on the nodes. A load that drops indexes must leave the same ones when it ends.
 sub indexes
 {
 	return join "\n", map {
@@ -45,8 +45,9 @@ sub indexes
 }
 my $indexes = indexes();
 
-# Prints rows for a load: many rows first, then a few at a time, for a minute or until the reader is
-# gone. On request one row in a thousand is bad, and one row comes again and again.
+# Prints rows for a load: many rows first, then a few at a time, until a minute has passed or the
+# reader has ended. On request, one row in a thousand is bad, and one row is repeated again and
+# again.
 open my $fh, '>', "$dir/rows.pl" or die;
 print $fh <<'EOF';
 my ($nfast, $separator, $bad, $pid_file) = @ARGV;
@@ -80,7 +81,8 @@ sub write_file
 my %file = (text => write_file('text', 2_000_000, 100_000, "\t"), csv => write_file('csv', 2_000_000, 100_000, ','));
 my %separator = (text => "\t", csv => ',');
 
-# psql, with rows without an end on its standard input if the load is to read them there. Returns a handle.
+# Starts psql. If the load reads STDIN, psql gets rows without end on its standard input. Returns a
+# handle.
 my $nloads = 0;
 
 sub start_load
@@ -139,7 +141,8 @@ sub backend
 	return $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = '$load->{name}'");
 }
 
-# A node's sessions that are in the middle of a load (what drops indexes ahead of a COPY is longer than pg_stat_activity shows).
+# Sessions of a node that are in the middle of a load. (The text that drops indexes before a COPY is
+# longer than what pg_stat_activity shows.)
 my $writing = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL AND (query LIKE '%COPY%FROM STDIN%' OR query LIKE '%IN ACCESS EXCLUSIVE MODE%')";
 
 sub wait_until_in_the_middle
@@ -159,7 +162,7 @@ sub load_has_ended
 	return $rc == 0 && $out eq '0';
 }
 
-# What must hold after every one of them.
+# Checks what must be true after every load.
 sub nothing_is_left
 {
 	my ($name, %opt) = @_;
@@ -190,14 +193,14 @@ sub nothing_is_left
 	return;
 }
 
-# Ways to end a load, and what is said then.
+# Ways to end a load, and the expected errors.
 my %ends = (
 	'kill -9 of a node' => {
 		do => sub { $c->kill9_node(2); },
 		error => qr/node2/,
 		afterwards => sub { $c->start_node(2); }
 	},
-	# (A session that reads a file notices when it is told to look, as without shards.)
+	# (A session that reads a file detects this only when it checks for it, as without shards.)
 	'shutdown of a node' => {
 		do => sub { $c->stop_node(2, 'fast'); },
 		error => qr/node2/,
@@ -271,7 +274,7 @@ for my $name (sort keys %ends)
 			"INSERT INTO t VALUES (999999, 1, 'after')",
 			"SELECT count(*) FROM t WHERE id > $nbefore",
 			"DELETE FROM t WHERE id = 999999");
-		# with several the rows of node 2's other shards go on past the lock
+		# with several connections, the rows of node 2's other shards continue during the lock
 		my $pid = wait_until_in_the_middle($load, $nconns > 1 ? 2 : 1);
 		# some file systems know no files without a name
 		my $file_has_name = grep { $_ } glob "$dir/rejected*";
@@ -296,7 +299,7 @@ for my $name (sort keys %ends)
 }
 
 
-# The same while indexes are built again: one is built by a function that waits.
+# The same while indexes are created again: one of them calls a function that waits.
 sub start_building
 {
 	my $blocker = $c->node(2)->background_psql('postgres');
@@ -325,8 +328,8 @@ for my $name ('pg_cancel_backend', 'kill -9 of the client', "kill -9 of the coor
 $c->node_safe_psql(2, 'DROP INDEX slow; DROP FUNCTION slowly');
 $relations = relations();
 
-# A node that freezes in mid-load: what was read and cannot be sent stays bounded, a cancel is answered,
-# and the load ends well when the node goes on.
+# A node hangs in the middle of a load. The memory for rows that cannot be sent is limited, the load
+# can be cancelled, and it succeeds when the node continues.
 sub memory_kb
 {
 	my ($pid) = @_;
@@ -337,7 +340,7 @@ sub memory_kb
 my $large = write_file('large', 3_000_000, 400_000, "\t");
 for my $nconns (1, 4)
 {
-	# More than is kept here comes before the pause, and after it.
+	# more rows than the coordinator buffers come before the pause, and also after it
 	my $go = "$dir/go";
 	my $input = "PROGRAM \$\$awk 'NR == 200000 { system(\"\"); system(\"while [ ! -e $go ]; do sleep 0.05; done\") } { print }' $large\$\$";
 	my $load = $c->start_sql(
@@ -409,7 +412,8 @@ $session->query_safe("DELETE FROM t WHERE id > $nbefore");
 $session->quit;
 nothing_is_left('after restarts');
 
-# One of several connections of a node is lost in mid-load: the commit must not miss its rows.
+# A load loses one of its several connections to a node. The commit must not lack the rows of that
+# connection.
 {
 	my $load = start_load('STDIN', 'text', '', ["SET shardfdw.copy_buffer_size = '1MB'"]);
 	wait_until_in_the_middle($load, 2);
@@ -419,8 +423,8 @@ nothing_is_left('after restarts');
 	nothing_is_left('one of several connections was lost');
 }
 
-# The commit of a load with two transactions on each node. A deferred foreign key, which is checked when the node
-# prepares, holds one of them up; a standby that does not exist the local commit.
+# The commit of a load with two transactions on each node. A deferred foreign key delays one of
+# them: it is checked when the node prepares. A missing standby delays the local commit.
 $c->node_safe_psql(2, "CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(0, 6);
 	ALTER TABLE $locked_shard ADD CONSTRAINT to_ref FOREIGN KEY (v) REFERENCES ref DEFERRABLE INITIALLY DEFERRED NOT VALID");
 $relations = relations();
@@ -577,8 +581,9 @@ for my $nconns (1, 2, 8)
 	nothing_is_left("loads in a transaction, $nconns connections");
 }
 
-# Unlogged shards: a node that crashes comes back without their rows, those of the other one are there; a crash of
-# the coordinator takes none, and its sequences go on. Loaded again, all is there.
+# Unlogged shards: after a crash of a node its rows are gone, and the rows of the other node remain.
+# After a crash of the coordinator all rows remain, and sequences continue. A second load restores
+# all rows.
 {
 	$c->safe_psql('CREATE UNLOGGED TABLE u (id serial PRIMARY KEY, v int)');
 	$c->shard_table('u', 'id', shards => 4);
@@ -602,8 +607,8 @@ for my $nconns (1, 2, 8)
 	$c->safe_psql('DROP TABLE u');
 }
 
-# A node that has not enough prepared transactions left: said with its name and the setting (R37). With few of
-# them a load uses few connections.
+# A node has too few prepared transactions: the error has its name and the setting (R37). With few
+# of them a load uses few connections.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 30');
 $c->node(2)->restart;
 $c->node_safe_psql(2, join '', map { "BEGIN; CREATE TABLE other_$_ (); PREPARE TRANSACTION 'other_$_';\n" } 1 .. 30);

@@ -13,8 +13,8 @@ my $c = ShardCluster->new(nodes => 2);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $in = "$dir/rows";
 
-# The input, as a table that knows the order of its lines. Keys come back soon, late, and never; some
-# are in the table before; some lines are bad.
+# The input, as a table with line numbers. Keys are repeated soon, late, or never; some are in the
+# table already; some lines are bad.
 $c->safe_psql(q{
 	CREATE TABLE t (id int, part text, v int CHECK (v >= 0), line int, PRIMARY KEY (id, part));
 	SELECT shardfdw.create_reject_table('rejects');
@@ -24,7 +24,7 @@ $c->safe_psql(q{
 	FROM generate_series(1, 40000) line;
 	CREATE TABLE old AS SELECT id, 'a' AS part, 1 AS v, 0 AS line FROM generate_series(1, 60000, 3) id});
 $c->shard_table('t', 'id', shards => 6);
-# What has to come of it, with keep_old and with keep_new.
+# The expected results with keep_old and with keep_new.
 $c->safe_psql(q{
 	CREATE TABLE kept_old AS SELECT * FROM old UNION ALL
 	SELECT i.* FROM (SELECT DISTINCT ON (id, part) id, part, v, line FROM input WHERE NOT bad ORDER BY id, part, line) i LEFT JOIN old o USING (id, part) WHERE o.id IS NULL;
@@ -62,12 +62,12 @@ for my $mode (
 		$c->safe_psql(q{SELECT string_agg(line::text, ' ' ORDER BY line) FROM input WHERE bad}), "$name, keep_new: rejected lines");
 }
 
-# Once more: nothing changes.
+# The second load changes nothing.
 my ($rc, undef, $err) = $c->psql("COPY t FROM '$in' (FORMAT csv, ON_DUPLICATE keep_new, ON_ERROR ignore, LOG_VERBOSITY silent)");
 is($err, '', 'silent');
 is($c->safe_psql(sprintf($same, 'kept_new')), '0', 'the same load once more changes nothing');
 
-# Triggers of the node: INSERT for new rows, UPDATE for those that are replaced.
+# Triggers on the node: INSERT for new rows, UPDATE for rows that are replaced.
 $c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v text)');
 $c->shard_table('u', 'id', shards => 2);
 for my $shard ($c->shards_of('u'))
@@ -79,7 +79,7 @@ for my $shard ($c->shards_of('u'))
 $c->safe_psql(q{COPY u FROM PROGRAM $$printf '1\ta\n2\tb\n'$$; COPY u FROM PROGRAM $$printf '1\tc\n3\td\n3\te\n'$$ (ON_DUPLICATE keep_new)});
 is($c->safe_psql('SELECT id, v FROM u ORDER BY id') =~ s/\n/ /gr, '1|c update 2|b insert 3|e update', 'triggers of the node fire');
 
-# What the node lacks is said before anything is loaded.
+# If the node lacks something, the error comes before any row is loaded.
 $c->node_safe_psql(2, 'DROP EXTENSION plpgsql CASCADE');
 $c->psql_fails_like("COPY u FROM '/dev/null' (ON_DUPLICATE keep_old)", qr/ON_DUPLICATE lacks language plpgsql on node "node2"/, 'no PL/pgSQL');
 $c->node_safe_psql(2, 'CREATE EXTENSION plpgsql');
@@ -102,7 +102,7 @@ for my $i (1 .. 2)
 }
 $c->safe_psql(q{SET ROLE loader; COPY u FROM PROGRAM $$printf '1\tf\n7\tg\n'$$ (ON_DUPLICATE keep_old)});
 is($c->safe_psql('SELECT id, left(v, 1) FROM u WHERE id IN (1, 7) ORDER BY id') =~ s/\n/ /gr, '1|c 7|g', 'keep_old needs the right to INSERT alone');
-# The role of the node may be allowed more than the role here.
+# The role on the node may have more rights than the role on the coordinator.
 for my $shard ($c->shards_of('u'))
 {
 	my ($name, $node) = @$shard;

@@ -12,15 +12,15 @@ use Time::HiRes qw(usleep);
 my $c = ShardCluster->new(nodes => 1);
 my $go = PostgreSQL::Test::Utils::tempdir() . '/go';
 
-# A program that stops after its first lines until the file is there.
+# A program that prints its first lines, then waits until the file exists.
 sub paused
 {
 	my ($first, $rest) = @_;
 	return "$first; while [ ! -e $go ]; do sleep 0.1; done; $rest";
 }
 
-# Runs $sql, a COPY FROM PROGRAM of that kind, and $other once it has read something. Returns what it
-# has to complain about.
+# Runs $sql, a COPY FROM PROGRAM with a paused program. When it has read some lines, runs $other.
+# Returns the problems that it found.
 sub meanwhile
 {
 	my ($sql, $other) = @_;

@@ -120,7 +120,8 @@ sub make_tables
 			}
 		}
 
-		# Rows in a wrong shard are refused there: a partitioned table on the node tells core's function about the key.
+		# The node refuses rows of another shard: core's hash function gets the key from a
+		# partitioned table on the node.
 		next if $table->{strategy} ne 'HASH';
 		my $routed = quote("routed_$table->{name}");
 		my $rows = $client->query('SELECT shard, node, bounds FROM shardfdw.shards WHERE relation = ' . sql_literal("s.$name") . '::regclass')->{rows};
@@ -167,7 +168,7 @@ sub plain_words
 	return $text;
 }
 
-# What COPY into the table of one schema came to: one string.
+# Returns the result of a COPY into the table of one schema, as one string.
 sub outcome
 {
 	my ($case, $schema) = @_;
@@ -265,8 +266,8 @@ sub hexdump
 	return "  $total bytes" . ($total > 800 ? ', the first 200 and the last 400' : '') . ":\n$dump";
 }
 
-# Values that core stores and prints, but does not take in binary: parsed mode cannot send them, the
-# query cannot fetch them, and error messages with them are cut.
+# Core stores and prints these values, but does not accept them in binary. Parsed mode cannot send
+# them, the query cannot fetch them, and error messages that contain them are cut.
 sub known_difference
 {
 	my ($case, $plain, $sharded) = @_;
@@ -299,7 +300,7 @@ sub run_case
 	return 0;
 }
 
-# ---- a shard refuses what does not belong there ------------------------------------------------
+# ---- a shard refuses rows of other shards --------------------------------------------------------
 
 {
 	my $shard = ($c->shards_of('s.ints'))[0];

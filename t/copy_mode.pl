@@ -43,7 +43,8 @@ sub state_type
 	return;
 }
 
-# mode(reason, COPY from what is not there, settings): raw mode if there is no reason.
+# mode(reason, COPY from an input that does not exist, settings): checks that COPY uses parsed mode
+# for this reason, or raw mode if there is no reason.
 sub mode
 {
 	my ($reason, $copy, $settings) = @_;
@@ -72,7 +73,7 @@ mode('an option has a character that is not ASCII', "COPY t $none (NULL '\303\24
 mode('the format is binary', q{COPY t FROM PROGRAM 'printf "PGCOPY\\\\n\\\\377\\\\r\\\\n\\\\0\\\\0\\\\0\\\\0\\\\0\\\\0\\\\0\\\\0\\\\0\\\\377\\\\377"' (FORMAT binary)});
 mode('a DEFAULT marker was given', "COPY t $none (DEFAULT 'd')") if $c->coordinator->safe_psql('postgres', 'SHOW server_version_num') >= 160000;
 
-# Columns that the input leaves out.
+# Columns that are missing in the input.
 mode(undef, "COPY omits (k) $none");
 mode('a default has a line break', "COPY omits (k) $none (FORMAT csv)");
 mode(undef, "COPY omits (k, s) $none (FORMAT csv)");
@@ -121,7 +122,7 @@ mode(undef, "COPY t $none");
 $c->safe_psql('CREATE TABLE above (k int, v text) PARTITION BY RANGE (k); ALTER TABLE above ATTACH PARTITION t FOR VALUES FROM (0) TO (10)');
 mode('the table is itself a partition', "COPY t $none");
 
-# A key without a partition is shown to those who may read it.
+# The error shows a key without a partition only to roles that may read it.
 $c->safe_psql(q{
 	CREATE TABLE ends (k int, v text) PARTITION BY LIST (k);
 	SELECT shardfdw.create_shard('ends', 'ends_1', 'IN (1)', 'node1');

@@ -11,7 +11,8 @@ use Time::HiRes qw(usleep);
 my $c = ShardCluster->new(nodes => 2);
 my $file = PostgreSQL::Test::Utils::tempdir() . '/rows';
 
-# A program that gives the rows of the file, and waits until there is a file "go" when each node has got more than is kept here.
+# A program that prints the rows of the file. When each node has got more than the coordinator
+# buffers, it waits until file "go" exists.
 my $go = "$file.go";
 my $pausing = "awk 'NR == 80000 { system(\"\"); system(\"while [ ! -e $go ]; do sleep 0.05; done\") } { print }' $file";
 
@@ -82,7 +83,7 @@ for my $buffer ('64kB', '8MB')
 	$c->safe_psql('TRUNCATE t');
 }
 
-# A node that dies in mid-load: an error, soon, and nothing stays.
+# A node crashes in the middle of a load: the error comes soon, and no rows remain.
 my $load = $c->start_sql("SET shardfdw.copy_buffer_size = '8MB'; COPY t FROM PROGRAM \$\$$pausing\$\$;", name => 'load');
 $c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%COPY%FROM STDIN%' AND pid <> pg_backend_pid()", 2);
 $c->kill9_node(2);

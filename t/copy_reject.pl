@@ -62,8 +62,8 @@ my %kinds = (
 my @names = sort keys %kinds;
 my $nrows = 100_000;
 
-# Bad lines at several places, alone and next to each other. The first and the last lines are among
-# them.
+# Bad lines at several places, alone and next to each other. They include the first and the last
+# lines.
 my %bad_at;
 my $n = 0;
 $bad_at{$_} = $names[ $n++ % @names ] for (1, (map { $_ * 997 } 1 .. 100), 50_001 .. 50_011, $nrows - 1, $nrows);
@@ -76,7 +76,7 @@ for my $i (1 .. $nrows)
 	if (my $kind = $bad_at{$i})
 	{
 		my $line = $kinds{$kind}[1]->($i, $i - 500);
-		# what the unique kind repeats must be good itself
+		# the line whose key a "unique" line repeats must be good
 		$line = $kinds{unique}[1]->($i, 2) if $kind eq 'unique';
 		push @bad_lines, $line;
 		push @good_lines, $good;
@@ -112,7 +112,7 @@ is($c->safe_psql(q{SELECT count(*), sum(id), bool_and(v = id AND k = id % 10 AND
 	"$nrows|" . $nrows * ($nrows + 1) / 2 . '|t', 'the corrected file completes the table');
 is(slurp_file($bad), "id,v,k,w\n", 'a load without rejects leaves the header');
 
-# A load that fails leaves nothing, and an older file as it was.
+# A failed load leaves no file, and does not change an older file.
 $c->safe_psql('TRUNCATE t; TRUNCATE rejects');
 spew($bad, "older\n");
 my $limit = $nbad - 1;
@@ -169,7 +169,7 @@ for my $case ([ "\r\n", 'CRNL' ], [ "\r", 'CR' ], [ "\n", 'NL' ])
 	is($c->safe_psql("SELECT string_agg(id || w, ' ' ORDER BY id) FROM t"), '1a 2c 3d 4b', "$name: corrected and loaded");
 }
 
-# Where the file may be.
+# The file may be a link or a device, but not a directory.
 symlink "$dir/corrected", "$dir/link" or die;
 $c->safe_psql("COPY t FROM '$in' (ON_ERROR ignore, REJECT_FILE '$dir/link')");
 ok(-l "$dir/link" && slurp_file("$dir/corrected") =~ /^4\t/, 'a link is followed');

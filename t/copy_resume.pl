@@ -24,8 +24,9 @@ my $c = ShardCluster->new(
 	coordinator_conf => "restart_after_crash = on\n");
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
-# Rows of two lines, some of which are wrong: for their type, by a constraint of the shards, too few columns, a key twice.
-# They are long, since a session may read half a megabyte of what a client has sent before it looks at it.
+# Rows of two lines. Some are bad: wrong type, a constraint of the shards, too few columns, a
+# repeated key. The rows are long, because a session may read half a megabyte from a client before
+# it processes it.
 my $pad = 'x' x 250;
 my $file = "$dir/data";
 open my $out, '>', $file or die;
@@ -37,8 +38,8 @@ for my $i (1 .. $total)
 }
 close $out;
 
-# Prints the file up to a line, and the rest when another file is there. It ends when the reader is
-# gone.
+# Prints the file up to a line, and the rest when another file exists. It ends when the reader has
+# ended.
 open $out, '>', "$dir/feed.pl" or die;
 print $out <<'PERL';
 my ($file, $until, $go) = @ARGV;
@@ -136,7 +137,7 @@ my %ends = (
 	'kill -9 of the coordinator' => sub { $c->kill9_coordinator; $c->coordinator->start; },
 	'kill -9 of a node' => sub { my $i = 1 + int rand 2; $c->kill9_node($i); $c->start_node($i); });
 
-# This must hold whenever no load runs: position and rows are of one transaction.
+# Checks what must be true while no load runs: position and rows come from the same transaction.
 sub check_invariant
 {
 	my ($what) = @_;
@@ -155,7 +156,7 @@ sub check_invariant
 	return;
 }
 
-# One run, which is ended in the given way when it has committed a part; it reads up to line $until.
+# Runs a load up to line $until, and ends it in the given way after it has committed a part.
 sub end_run
 {
 	my ($source, $end, $until) = @_;
@@ -173,7 +174,7 @@ sub end_run
 		usleep(int rand 100_000) if $long;
 		$ends{$end}->($run);
 	}
-	# psql would send all of its input before it looks for an error
+	# psql would send all of its input before it checks for an error
 	if ($source eq 'STDIN' && $ends{$end})
 	{
 		append_to_file($run->{go}, '');
@@ -183,7 +184,7 @@ sub end_run
 	}
 	my ($ok) = finish_run($run);
 	wait_for_coordinator();
-	# until the session has noticed that its client is gone, or is gone itself
+	# until the session has ended, or has noticed that its client has ended
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = '$run->{name}'");
 	check_invariant("$source, $end");
 	return $ok;
@@ -203,7 +204,7 @@ if ($long)
 		my $source = $end =~ /client/ ? 'STDIN' : $end =~ /^at/ ? $sources[ rand 3 ] : $sources[ rand 2 ];
 		my $left = 2 * $total - $lines;
 		last if $left < 6 * $commit_rows;
-		# within a part: between two, a node may go and come back unnoticed
+		# in the middle of a part: between two parts, no statement may notice that a node was restarted
 		my $until = $lines + 4 * $commit_rows + 500 + int rand 1000;
 		$until += 2 * $commit_rows * int rand($left / ($long - $nkills + 10) / 2 / $commit_rows);
 		my $ok = end_run($source, $end, $until);

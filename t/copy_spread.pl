@@ -41,7 +41,7 @@ sub set_cores
 }
 set_cores(2);
 
-# What the log of the nodes says about their sessions' transactions that wrote.
+# Counts in the nodes' logs the sessions' transactions that wrote.
 $c->node_safe_psql($_, "ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()") for 1 .. 2;
 
 # Runs code, which loads, and counts the sessions of each node that got rows.
@@ -57,7 +57,7 @@ sub sessions_of
 	} 1 .. 2;
 }
 
-# One test of a load by SQL, which must load all rows and end (a hang is a failure).
+# Runs a load by SQL, which must load all rows and must not hang.
 sub uses
 {
 	my ($expected, $sql, $name, %opt) = @_;
@@ -73,7 +73,7 @@ sub uses
 	return;
 }
 
-# Alone, and not alone
+# No other load runs, or other loads run.
 uses('4 4', $copy, 'alone');
 uses('2 2', "SET shardfdw.max_connections_per_node = 2; $copy", 'two connections');
 uses('1 1', "SET shardfdw.max_connections_per_node = 1; $copy", 'one connection');
@@ -85,7 +85,7 @@ uses('1 1', "SET default_transaction_isolation = 'repeatable read'; $copy", 'wit
 uses('1 1', "DO \$\$ BEGIN EXECUTE \$q\$$copy\$q\$; IF (SELECT count(*) FROM t) <> $nrows THEN RAISE 'rows are missing'; END IF; END \$\$;", 'in a function');
 uses('1 1', "BEGIN; SAVEPOINT a; $copy; RELEASE a; COMMIT;", 'in a subtransaction');
 
-# As many as there are rows for: one for 2 MB.
+# No more connections than the rows need: one per 2 MB.
 uses('2 2', "COPY t FROM '" . write_file('half', 15_000) . "'", 'half of the rows', nrows => 15_000);
 sub from_stdin
 {
@@ -98,8 +98,8 @@ is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'from a client: rows');
 is(sessions_of(sub { $c->safe_psql('TRUNCATE t'); from_stdin($small_file) }), '1 1', 'few rows from a client: connections');
 $c->safe_psql('TRUNCATE t');
 
-# As many connections as there are cores, and a share of them if other loads run. The other loads
-# run here, or on a node through other coordinators.
+# As many connections as there are cores, or a share of them if other loads run: loads on this
+# coordinator, or on a node through other coordinators.
 set_cores(1);
 uses('2 2', $copy, 'one core');
 set_cores(2);
@@ -180,7 +180,8 @@ $c->node_safe_psql(1, "ALTER TABLE $from ADD COLUMN other int DEFAULT $reference
 uses('1 1', $copy, 'a foreign key between two shards');
 $c->node_safe_psql(1, "ALTER TABLE $from DROP COLUMN other");
 
-# Shards with replicas: each connection has primaries and replicas. What shards note for their replicas goes by one.
+# Shards with replicas: each connection has primaries and replicas. The notes that shards make for
+# their replicas use one connection.
 $c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY, v int, w text, d date); SELECT shardfdw.shard_table('twice', 'id', shards => 8, replication_factor => 2)});
 my $dated_file = "$dir/dated";
 open my $dated, '>', $dated_file or die;
@@ -202,7 +203,7 @@ for (
 }
 $c->safe_psql('DROP TABLE twice');
 
-# Shards are views: the coordinator cannot tell which tables they read.
+# Shards that are views: the coordinator cannot know which tables they read.
 $c->node_safe_psql(1, qq{
 	ALTER TABLE $from RENAME TO real_rows; CREATE VIEW $from AS SELECT * FROM real_rows;
 	CREATE FUNCTION into_real_rows() RETURNS trigger LANGUAGE plpgsql AS
@@ -215,8 +216,8 @@ is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'a shard that is a view: row
 $c->node_safe_psql(1, "DROP VIEW $from; ALTER TABLE real_rows RENAME TO $from");
 $c->safe_psql('TRUNCATE t');
 
-# A load that goes on in parsed mode writes to each shard over the connection that has written to it: a key
-# that comes again is an error, and not a wait for the other one.
+# A load that continues in parsed mode writes to each shard over the connection that has written to
+# it before. So a repeated key is an error, and one connection does not wait for another.
 for my $again (0, 1)
 {
 	open $fh, '>', "$dir/marker" or die;
@@ -234,7 +235,7 @@ for my $again (0, 1)
 	}
 }
 
-# Triggers of the coordinator, which see what was loaded.
+# Triggers of the coordinator must see the loaded rows.
 $c->safe_psql(qq{
 	CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS
 	\$\$ BEGIN IF (SELECT count(*) FROM t) <> $nrows THEN RAISE 'rows are missing'; END IF; RETURN NULL; END \$\$;
@@ -258,7 +259,7 @@ $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'", 
 $c->safe_psql('TRUNCATE t');
 $c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'postgres')");
 
-# Few connections are free: the load takes half of them in addition to its first one.
+# If few connections are free, the load takes half of them in addition to its first one.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_connections = 8');
 $c->node(2)->restart;
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", 2);

@@ -14,7 +14,7 @@ my $c = ShardCluster->new(nodes => 2);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $rows = 200_000;
 
-# hold(): does not return before the file "go" is there.
+# hold() returns when file "go" exists.
 $c->safe_psql(qq{
 	CREATE TABLE t (a int, b text);
 	CREATE TABLE inner_t (a int);
@@ -29,7 +29,7 @@ $c->safe_psql('GRANT pg_read_all_stats TO nobody; REVOKE pg_read_all_stats FROM 
 sub go { PostgreSQL::Test::Utils::append_to_file("$dir/go", ''); return; }
 sub no_go { unlink "$dir/go"; return; }
 
-# Nothing is left of loads that are over.
+# Checks that the view has no rows of ended loads.
 sub nothing_in_progress
 {
 	my ($name) = @_;
@@ -38,7 +38,7 @@ sub nothing_in_progress
 	return is($c->safe_psql('SELECT count(*) FROM shardfdw.stat_load'), '0', $name);
 }
 
-# A load that is held after the first rows, and then by a node that stands still.
+# Watches a load that waits after its first rows, and then waits for a node that hangs.
 sub watch_load
 {
 	my ($mode, $reason, $load) = @_;
@@ -53,13 +53,13 @@ sub watch_load
 	is($c->safe_psql("SELECT count(*) FROM shardfdw.stat_load l JOIN pg_foreign_table f ON f.ftrelid = l.shard::regclass
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = l.node"), '4', "$mode: shards and nodes");
 
-	# Rights are those of pg_stat_progress_copy.
+	# The rights are those of pg_stat_progress_copy.
 	my $hidden = 'SELECT count(*), count(pid), count(relation), count(method), count(started_at), count(shard), count(rows_sent) FROM shardfdw.stat_load';
 	is($c->safe_psql("SET ROLE nobody; $hidden"), '1|1|0|0|0|0|0', "$mode: another role sees the process only");
 	is($c->safe_psql("SET ROLE watcher; $hidden"), '4|4|4|4|4|4|4', "$mode: pg_read_all_stats sees all");
 	is($c->coordinator->safe_psql('other', $hidden), '0|0|0|0|0|0|0', "$mode: another database does not");
 
-	# Node 2 takes nothing any more: its rows pile up, up to the bound, and then nothing moves.
+	# Node 2 accepts no more rows: they are buffered up to the limit, and then the load stops.
 	$c->sigstop_node(2);
 	go();
 	$c->wait_for("SELECT coalesce(sum(bytes_buffered) > 0 AND max(stalled) > interval '0.5 s', false) FROM shardfdw.stat_load WHERE node = 'node2'");
@@ -87,7 +87,7 @@ watch_load('insert', '', "INSERT INTO t SELECT g, CASE WHEN g = 5000 THEN hold()
 watch_load('raw', '', "COPY t FROM PROGRAM '$quoted' (FORMAT csv)");
 watch_load('parsed', 'there is a WHERE clause', "COPY t FROM PROGRAM '$quoted' (FORMAT csv) WHERE a > 0");
 
-# ---------- loads that do not come to their end ----------
+# ---------- loads that are interrupted ----------
 
 my $watched = "SELECT count(*) > 0 FROM shardfdw.stat_load WHERE relation = 't'::regclass AND ended_at IS NULL";
 my $held = "INSERT INTO t SELECT g, CASE WHEN g = 5000 THEN hold() ELSE 'x' END FROM generate_series(1, 10000) g";

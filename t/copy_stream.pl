@@ -43,7 +43,7 @@ $c->shard_table('t', 'id', shards => 8);
 
 # --- the error of the first bad line wins, wherever the bad lines are
 
-# Which lines are bad, of a file that is much larger than the buffers, or fits in.
+# The bad lines of a file. The file is much larger than the buffers, or fits into them.
 my $n = 30_000;
 for my $case ([ 11_111, 11_112, 11_113, 11_114, 20_000 ], [ 29_999, 30_000, 15_000 ], [ map { 17 * $_ + 5000 } 1 .. 300 ])
 {
@@ -67,13 +67,14 @@ is($c->safe_psql(
 		on_error_stop => 0, on_error_die => 0),
 	'2|1', 'what was done before stays, and the transaction goes on');
 
-# A bad line that only the coordinator sees, behind one that only a node sees; and the other way round.
+# A bad line that only the coordinator detects, after one that only a node detects; and the opposite
+# order.
 write_rows([ map { $_ == 900 ? "$_\t-1\tx\n" : $_ == 1000 ? "zzz\t1\tx\n" : "$_\t1\tx\n" } 1 .. 2000 ]);
 like(failure("COPY t FROM '$file'"), qr/23514.*COPY t, line 900: /s, 'the coordinator waits for errors of earlier lines');
 write_rows([ map { $_ == 1000 ? "$_\t-1\tx\n" : $_ == 900 ? "zzz\t1\tx\n" : "$_\t1\tx\n" } 1 .. 2000 ]);
 like(failure("COPY t FROM '$file'"), qr/22P02.*COPY t, line 900, column id: "zzz"/s, 'and does not, of later lines');
 
-# --- the place is that of the user's input, once (R25)
+# --- the error has the position in the user's input, once (R25)
 write_rows([ map { $_ == 1500 ? "$_\tabc\tx\n" : "$_\t1\tx\n" } 1 .. 2000 ]);
 my $err = failure("COPY t FROM '$file'");
 like($err, qr/22P02.*^CONTEXT:  COPY t, line 1500, column v: "abc"$/ms, 'line and column');
@@ -89,7 +90,7 @@ my ($line) = failure("COPY t_plain FROM '$file' (FORMAT csv)") =~ /COPY t_plain,
 cmp_ok($line, '>', 1300, 'lines, not rows, are counted');
 like(failure("COPY t FROM '$file' (FORMAT csv)"), qr/COPY t, line $line: "700,-1/, 'rows of several lines');
 
-# A name that looks like a place, and one that has to be quoted.
+# A name that looks like a position, and a name that has to be quoted.
 $c->safe_psql('CREATE TABLE "COPY a, line 7" (id int PRIMARY KEY, "b, column c" int)');
 $c->shard_table('"COPY a, line 7"', 'id', shards => 2);
 write_rows([ map { $_ == 40 ? "$_\tx\n" : "$_\t1\n" } 1 .. 100 ]);
@@ -212,7 +213,8 @@ for my $shard (keys %node_of)
 		$rows, $bad, $expected);
 }
 
-# What was there before, and what the transaction has done, stays; rows that are there are refused.
+# Earlier rows remain, and so do earlier changes of the transaction. Rows that are in the table
+# already are refused.
 $c->safe_psql('TRUNCATE g');
 write_rows([ map { "$_\t1\tx\t1\tx\n" } 1 .. 1000 ]);
 is( $c->safe_psql("BEGIN; INSERT INTO g VALUES (500, 7, 'mine', 1, 'x'); COPY g FROM '$file' (ON_ERROR 'ignore', LOG_VERBOSITY 'silent'); SELECT count(*), sum(v) FROM g; COMMIT; SELECT count(*), sum(v) FROM g"),
@@ -249,7 +251,7 @@ is($c->safe_psql('SELECT count(*) FROM g'), '0', 'nothing of that load stays');
 	cmp_ok($ncopies, '<', 500, "60,000 rows with one bad one take $ncopies COPY statements");
 }
 
-# --- rows that are there already: ON_DUPLICATE, in the order of the input
+# --- rows that are in the table already: ON_DUPLICATE, in the order of the input
 
 sub duplicates
 {
@@ -320,7 +322,7 @@ like(failure("COPY m FROM '$file' (ON_DUPLICATE 'keep_new')"), qr/23514.*COPY m,
 is( $c->safe_psql("COPY m FROM '$file' (ON_DUPLICATE 'keep_new', ON_ERROR 'ignore', LOG_VERBOSITY 'silent'); SELECT count(*), count(*) FILTER (WHERE id IN (1777, 1800)), max(w) FILTER (WHERE id = 5) FROM m"),
 	'2969|0|3000', 'bad rows among duplicates are left out');
 
-# --- memory is bounded while a node stands still, and nothing is lost then (R16)
+# --- memory is limited while a node hangs, and no row is lost (R16)
 
 # --- rows of one key that follow each other
 
@@ -333,8 +335,8 @@ for my $case ([ "\n", 'text', '\N' ], [ "\n", 'csv', '' ], [ "\r\n", 'csv', '' ]
 	my $delim = $format eq 'csv' ? ',' : "\t";
 	my ($key, @rows) = (0);
 
-	# Runs of many lengths, one of them longer than one message. One key is written in two ways, one
-	# is missing, and one is the beginning of the next key.
+	# Runs of rows with many lengths, one of them longer than a message. One key is written in two
+	# ways, one is missing, and one is the beginning of the next key.
 	while (@rows < 40_000)
 	{
 		my $length = $key == 3000 ? 700 : 1 + $key * 7 % 9;
@@ -349,7 +351,7 @@ for my $case ([ "\n", 'text', '\N' ], [ "\n", 'csv', '' ], [ "\r\n", 'csv', '' ]
 		'', "rows of one key, $name");
 	is($c->safe_psql(q{SELECT count(*) FROM run_rows r WHERE k IS NOT NULL AND r.tableoid <> shardfdw.shard_for('run_rows', k)}), 0, "each in its shard, $name");
 
-	# line numbers within and behind runs
+	# line numbers within runs and after runs
 	for my $line (10, 2_000, 20_000, 39_990)
 	{
 		my @bad = @rows;

@@ -17,7 +17,7 @@ my $c = ShardCluster->new(nodes => 2);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $me = $c->safe_psql('SELECT current_user');
 
-# Limits of time leave room for a busy machine: without what is tested nothing would end.
+# Time limits leave room for a busy machine: without the tested feature, nothing would end.
 my $soon = 15;
 
 sub sorted { return join '', sort { $a cmp $b } @{ $_[0] }; }
@@ -31,7 +31,8 @@ $c->safe_psql(q{
 $c->shard_table($_, 'id', shards => 5) for qw(small nothing);
 $c->safe_psql('INSERT INTO small SELECT * FROM small_plain');
 
-# What a COPY TO STDOUT sends: the answer that begins it, the messages with data, the command tag.
+# The messages of a COPY TO STDOUT: the answer that starts it, the messages with data, and the
+# command tag.
 sub ask
 {
 	my ($client, $sql) = @_;
@@ -146,7 +147,7 @@ my @errors = map { my ($rc, $out, $err) = $c->psql("COPY $_ TO '$dir/x' (ENCODIN
 like($errors[1], qr/has no equivalent in encoding "LATIN1"/, 'core refuses it');
 is($errors[0], $errors[1], 'so does a node');
 
-# A node whose database has another encoding; add_node() would not take it.
+# A node whose database has another encoding. add_node() would refuse it.
 $c->node_safe_psql(1, q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'});
 my ($host, $port) = $c->node_address(1);
 $c->safe_psql("CREATE SERVER latin FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'latin'); CREATE USER MAPPING FOR CURRENT_USER SERVER latin; CREATE TABLE mixed_plain (LIKE words_plain); INSERT INTO mixed_plain SELECT * FROM words_plain; CREATE TABLE mixed (LIKE words_plain)");
@@ -186,7 +187,7 @@ is( $c->safe_psql(qq{
 is((stat "$dir/small")[2] & 07777, 0644, 'others can read the file, and not write it');
 is($c->safe_psql("SELECT count(*) FROM pg_ls_dir('/proc/self/fd')") < 60, 1, 'no descriptors are left');
 
-# Failures in one session, one after the other, leave nothing behind.
+# Errors in one session, one after the other, leave no traces.
 my ($rc, $out, $err) = $c->psql(
 	join("\n", ("COPY big TO PROGRAM 'head -c 1000 > /dev/null';", "COPY big TO '/dev/full';", 'SELECT count(*) FROM big;') x 15)
 	  . "\nSELECT count(*) < 60 FROM pg_ls_dir('/proc/' || pg_backend_pid() || '/fd');",
@@ -261,7 +262,7 @@ $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT r.* FROM real
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 }
 {
-	# (a client that reads: while one is waited for, no connection is begun)
+	# (psql reads the rows: a session that waits for its client does not start to connect)
 	my $session = $c->start_sql("\\set VERBOSITY verbose\n\\o /dev/null\nCOPY big TO STDOUT;");
 	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 	$c->kill9_node($node);
@@ -290,7 +291,8 @@ sub sum_of
 	while (<$fh>) { my (undef, $v) = split /\t/; $sum += $v; $n++; }
 	return "$n $sum";
 }
-# REPEATABLE READ must not see what is committed during the transaction; READ COMMITTED must see it.
+# REPEATABLE READ must not see commits that come during the transaction. READ COMMITTED must see
+# them.
 for my $level ('REPEATABLE READ', 'SERIALIZABLE', 'READ COMMITTED')
 {
 	my $session = $c->coordinator->background_psql('postgres');
@@ -307,7 +309,7 @@ for my $level ('REPEATABLE READ', 'SERIALIZABLE', 'READ COMMITTED')
 	is($seen, "400 $old", "$level: what is committed meanwhile");
 	is($own, '404 ' . ($old + 26 + ($level eq 'READ COMMITTED' ? 1000 : 0)), "$level: own writes");
 }
-# One moment per node: values move from shard to shard of a node.
+# One moment per node: values move between the shards of a node.
 my @shards = map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('acc');
 $c->node_safe_psql(1, 'CREATE TABLE stop (x int)');
 my $moves = join "\n", map {
@@ -337,8 +339,8 @@ $writer->quit;
 
 # ---------- who writes ----------
 
-# For each of the COPY statements what the coordinator says about why it writes the result by itself; '' where
-# nodes do. Messages of core at this level come and go with its caches, so that nothing else is looked at.
+# Returns for each COPY statement the reason why the coordinator writes the result itself, or '' if
+# nodes write it. Core's messages at this level depend on its caches, so they are ignored.
 sub reasons
 {
 	my @copies = @_;
@@ -429,7 +431,7 @@ $c->psql_fails_like('SET ROLE reader; COPY small TO STDOUT', qr/42501: permissio
 $c->psql_fails_like("SET ROLE reader; COPY small (id) TO '$dir/x'", qr/42501:/, 'no right to write files');
 $c->psql_fails_like("SET ROLE reader; COPY small (id) TO PROGRAM 'true'", qr/42501:/, 'no right to run programs');
 is(join(',', sort { $a <=> $b } split /\n/, $c->safe_psql('SET ROLE reader; COPY small (id) TO STDOUT')), join(',', 1 .. 300), 'a right on columns is enough');
-# Row security makes it a query; generated columns stay out of it.
+# Row security turns COPY into a query. Generated columns are left out.
 $c->safe_psql(q{
 	CREATE TABLE guarded (id int, v text, g int GENERATED ALWAYS AS (id + 1) STORED) PARTITION BY HASH (id);
 	SELECT shardfdw.shard_table('guarded', shards => 4, nodes => '{node1,node2}');

@@ -14,8 +14,8 @@ my $version = $c->safe_psql('SHOW server_version_num');
 $c->safe_psql(q{CREATE ROLE other});
 $c->node_safe_psql($_, 'CREATE ROLE other') for 1, 2;
 
-# What a table is made of: columns, constraints, indexes, options, comments, rights. Those of a node are
-# put together from all of its tables; names of shards' indexes begin with the parent's.
+# The definition of a table: columns, constraints, indexes, options, comments, rights. Those of a
+# node are combined from all of its tables. Names of shards' indexes begin with the parent's name.
 my $definition = q{
 	SELECT c.oid::regclass || ' ' || x FROM pg_class c, LATERAL (
 		SELECT format('owner %s', CASE c.relowner WHEN 10 THEN '-' ELSE c.relowner::regrole::text END)
@@ -33,7 +33,7 @@ my $definition = q{
 	WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname IN ('pg_catalog', 'information_schema', 'shardfdw', 'shardfdw_internal'))
 	ORDER BY 1};
 
-# Types and functions that the tables need, which nodes get with the tables.
+# Types and functions that the tables need. Nodes get them with the tables.
 my $objects = q{
 	SELECT 'type ' || typname FROM pg_type WHERE typtype IN ('e', 'd') AND typnamespace = 'public'::regnamespace
 	UNION ALL SELECT 'function ' || proname FROM pg_proc WHERE prosrc ~ 'of the tests' AND pronamespace = 'public'::regnamespace ORDER BY 1};
@@ -54,7 +54,8 @@ sub differences
 	return $c->ask(q{SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard|reference)' AND detail !~ '^user mapping not found'});
 }
 
-# The tables; those that DROP SCHEMA and DROP TYPE take with them only if the next statement is such a one.
+# Creates the tables. Those that DROP SCHEMA and DROP TYPE would drop are created only if the next
+# statement is one of these.
 sub set_up
 {
 	my ($next) = @_;
@@ -153,7 +154,7 @@ for my $statement (@statements)
 }
 is(contents(), $contents, 'so are the rows');
 
-# A savepoint: what came before stays
+# A savepoint: earlier changes remain
 for my $statement (@statements)
 {
 	my ($rc, $out, $err) = $c->psql(
@@ -180,7 +181,7 @@ like($err, qr/relation "new_index_01" already exists.*Node "node2", shard public
 $c->node_safe_psql(2, 'DROP INDEX new_index_01');
 is(catalogs(), $catalogs, 'nothing is left of it');
 
-# A node is down: refused, and nothing has changed on the other
+# A node is down: the statement is refused, and nothing has changed on the other node
 $c->node(2)->stop('immediate');
 my $here = $c->safe_psql($definition) . $c->node_safe_psql(1, $definition);
 for my $statement (grep { !/POLICY|TRIGGER|RENAME TO u/ } @statements)
@@ -194,13 +195,13 @@ for my $statement ('CREATE INDEX CONCURRENTLY ci ON t (n)', 'VACUUM t', 'REINDEX
 	like($err, qr/node2|Connection refused|could not connect/, "node down: $statement");
 }
 is($c->safe_psql($definition) . $c->node_safe_psql(1, $definition), $here, 'nothing has changed');
-# What is here alone can be changed all the same
+# Objects that only the coordinator has can be changed nevertheless
 is($c->psql('SET shardfdw.enable_ddl_propagation = off; BEGIN; DROP TABLE t; ROLLBACK'), 0, 'the coordinator alone');
 $c->node(2)->start;
 is(catalogs(), $catalogs, 'nor on the node that was down');
 is(differences(), '', 'both sides are equal');
 
-# A node goes down between the statement and the end of the transaction
+# A node stops between the statement and the end of the transaction
 for my $statement ('ALTER TABLE t ADD a int DEFAULT 5, DROP gone', 'CREATE INDEX new_index ON t (n)', 'DROP TABLE t, r', 'TRUNCATE t', 'ALTER TABLE r ADD a int; CREATE INDEX ON r (a)')
 {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -213,7 +214,7 @@ for my $statement ('ALTER TABLE t ADD a int DEFAULT 5, DROP gone', 'CREATE INDEX
 	is(catalogs(), $catalogs, "a node down before COMMIT: $statement");
 }
 
-# What cannot be undone is done shard by shard, or nowhere
+# Changes that cannot be undone are made shard by shard, or nowhere
 my @outside = ('CREATE INDEX CONCURRENTLY ci ON t (n)', 'DROP INDEX CONCURRENTLY ci', 'VACUUM t', 'VACUUM (FULL, ANALYZE) t', 'ANALYZE t', 'REINDEX TABLE t', 'REINDEX INDEX t_old', 'REINDEX TABLE CONCURRENTLY t', 'CLUSTER t USING t_old', 'VACUUM r', 'REINDEX TABLE r', 'CLUSTER r USING r_pkey');
 $c->safe_psql('ALTER TABLE t ADD twelfth int; UPDATE t SET twelfth = id - 12');
 my $before = catalogs();
@@ -278,7 +279,7 @@ is(differences(), '', 'shards that came later are equal to the others');
 my $facts = q{SELECT c.reloptions, c.relacl, pg_get_userbyid(c.relowner), (SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = c.oid AND contype <> 'n') FROM pg_class c WHERE relname = 'kid_};
 (my $first = $c->node_safe_psql(1, "${facts}1'")) =~ s/mum_1/mum_N/;
 $first =~ s/kid_pkey_1/kid_pkey_N/;
-# what the owner has granted to himself before he was the owner
+# what the owner granted to himself before he became the owner
 $first =~ s/other=a\*r\*w/other=arw/;
 for my $n (3, 4)
 {
@@ -325,7 +326,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ')
 }
 is($c->psql('DO $$DECLARE i int; BEGIN FOR i IN SELECT id FROM r LOOP EXECUTE format(\'CREATE INDEX every_%s ON t (n)\', i); EXECUTE format(\'DROP INDEX every_%s\', i); END LOOP; END$$'), 0, 'DDL in a loop over another table');
 
-# The nodes see no word of other statements, and nothing under the user's search_path
+# Nodes get nothing of other statements, and run nothing under the user's search_path
 $c->node($_)->append_conf('postgresql.conf', "log_statement = all\n"), $c->node($_)->reload for 1, 2;
 $c->safe_psql(q{SELECT 'secret1'; ALTER TABLE t ADD q text DEFAULT 'visible'; SELECT 'secret2'});
 $c->safe_psql(q{DO $$BEGIN PERFORM 'secret3'; ALTER TABLE t ADD q2 text /* secret4 */; END$$});
@@ -333,7 +334,7 @@ my $log = join '', map { slurp_file($c->node($_)->logfile) } 1, 2;
 like($log, qr/ADD COLUMN q text DEFAULT 'visible'/, 'the statement is in the nodes\' log');
 unlike($log, qr/secret/, 'and nothing of those around it');
 
-# Rights: who does not own the table changes nothing, and asks no node
+# Rights: a role that does not own the table changes nothing, and queries no node
 $c->safe_psql('CREATE ROLE stranger LOGIN; GRANT ALL ON SCHEMA public TO stranger');
 $log = join '', map { slurp_file($c->node($_)->logfile) } 1, 2;
 for my $statement ('ALTER TABLE t ADD x int', 'CREATE INDEX ON t (n)', 'DROP TABLE t', 'DROP INDEX t_old', 'ALTER INDEX t_old RENAME TO y',

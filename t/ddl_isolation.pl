@@ -15,7 +15,7 @@ my ($rc, $out, $err);
 my ($host, $port) = $c->node_address(3);
 my $add_node = "SELECT shardfdw.add_node('node3', '$host', $port, 'postgres')";
 
-# What there is on all servers, with the contents of some tables
+# All objects on all servers, with the contents of some tables
 my $of_server = q{SELECT string_agg(format('%s %s %s', n.nspname, c.relname, c.relkind), ', ' ORDER BY n.nspname, c.relname, c.relkind)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname NOT IN ('information_schema', 'shardfdw', 'shardfdw_internal')};
 sub everything
@@ -108,10 +108,10 @@ for my $level (sort keys %old)
 is(everything(), $before, 'nothing has changed on any server');
 is(differences(), '', 'and both sides are equal');
 
-# as core refuses a transaction of another level than a command needs
+# as core refuses a command in a transaction that does not have the isolation level it needs
 $c->psql_fails_like(q{BEGIN; SET TRANSACTION SNAPSHOT '00000003-0000001B-1';}, qr/0A000: .*isolation level/, q{core's SQLSTATE});
 
-# and as the hints say
+# and with the advice of the hints
 ($rc, $out, $err) = $c->psql(q{SET client_min_messages = warning; SET default_transaction_isolation = 'serializable';
 	BEGIN ISOLATION LEVEL READ COMMITTED; SELECT shardfdw.shard_table('plain', shards => 2); COMMIT;
 	SET default_transaction_isolation = 'read committed'; SELECT shardfdw.create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, on_error_stop => 1);
@@ -125,7 +125,7 @@ is(differences(), '', 'both sides are equal');
 
 $c->safe_psql(q{SET client_min_messages = warning; DROP TABLE plain, sharded, reference; CREATE TABLE used (id int PRIMARY KEY); SELECT shardfdw.shard_table('used', shards => 2)});
 
-# Begins a transaction that has an old snapshot here, and on the nodes if told so
+# Begins a transaction with an old snapshot on the coordinator, and also on the nodes if $uses_nodes
 sub begin_old
 {
 	my ($level, $uses_nodes) = @_;
@@ -192,13 +192,13 @@ is(run_old($session, 'DROP INDEX a'), '', 'an index under a name that another on
 is($c->node_safe_psql(1, q{SELECT indexdef FROM pg_indexes WHERE tablename = 'z_00' AND indexname !~ 'pkey'}), 'CREATE INDEX b_00 ON public.z_00 USING btree (v)', 'is the one of now');
 is(differences(), '', 'on both sides');
 
-# Values that are computed row by row: rows that the transaction does not see would have none
+# Values that are computed row by row: rows that the transaction does not see would get none
 $session = begin_old('REPEATABLE READ', 1);
 $c->safe_psql('INSERT INTO z VALUES (1, 1, 1)');
 $c->safe_psql(q{CREATE FUNCTION own_random() RETURNS float LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN random(); END'});
 like(run_old($session, 'ALTER TABLE z ADD COLUMN r float DEFAULT own_random()'), qr/0A000: ADD COLUMN with a default that is computed row by row needs transaction isolation level READ COMMITTED/, 'values row by row');
 is($c->safe_psql('ALTER TABLE z ADD COLUMN r float DEFAULT own_random(); SELECT count(r) FROM z'), '1', 'at READ COMMITTED');
-# nodes compute others for all rows that they have
+# nodes compute values for all their rows
 $session = begin_old('REPEATABLE READ', 1);
 $c->safe_psql('INSERT INTO z VALUES (99, 2, 2, 2)');
 is(run_old($session, 'ALTER TABLE z ADD COLUMN q float DEFAULT random()'), '', 'values that nodes compute');
@@ -217,7 +217,7 @@ for my $drop ('ALTER TABLE z DROP CONSTRAINT IF EXISTS zf', 'ALTER TABLE z DROP 
 }
 is(differences(), '', 'both sides are equal');
 
-# What a table needs on nodes, as it is now
+# The present definition of objects that a table needs on nodes
 $c->safe_psql(q{CREATE SCHEMA ob; CREATE DOMAIN ob.d AS int; CREATE TYPE ob.e AS ENUM ('a')});
 $session = begin_old('REPEATABLE READ', 1);
 $c->safe_psql(q{ALTER DOMAIN ob.d ADD CONSTRAINT small CHECK (VALUE < 10); ALTER TYPE ob.e ADD VALUE 'b'; CREATE FUNCTION ob.f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + 1'; ALTER SCHEMA ob RENAME TO ob2});
@@ -225,7 +225,7 @@ is(run_old($session, q{ALTER TABLE z ADD COLUMN d ob2.d, ADD COLUMN e ob2.e; ALT
 is($c->node_safe_psql(1, q{SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contypid = 'ob2.d'::regtype}), 'CHECK ((VALUE < 10))', 'are made as they are now');
 is(differences(), '', 'both sides are equal');
 
-# A schema renamed since, and tables that have come into it
+# A schema that was renamed later, and tables that were moved into it later
 $c->safe_psql(q{CREATE SCHEMA s1; CREATE TABLE s1.t (id int PRIMARY KEY); SELECT shardfdw.shard_table('s1.t', shards => 2)});
 $session = begin_old('SERIALIZABLE', 1);
 $c->safe_psql(q{ALTER SCHEMA s1 RENAME TO s2; CREATE TABLE s2.n (id int PRIMARY KEY); SELECT shardfdw.shard_table('s2.n', shards => 2)});
@@ -233,7 +233,7 @@ is(run_old($session, 'ALTER TABLE s2.t ADD COLUMN v int; CREATE INDEX ON s2.n ((
 is($c->safe_psql('SELECT count(*) FROM s3.t, s3.n'), '0', 'and is once more');
 is(differences(), '', 'both sides are equal');
 
-# ATTACH PARTITION: the foreign table and its table on the node are compared as they are
+# ATTACH PARTITION compares the present definitions of the foreign table and its table on the node
 for my $uses_nodes (0, 1)
 {
 	$c->safe_psql('SET client_min_messages = warning; DROP FOREIGN TABLE IF EXISTS parent_9; CREATE FOREIGN TABLE parent_9 (id int NOT NULL, v int) SERVER node1');
@@ -250,7 +250,7 @@ $c->node_safe_psql(1, 'ALTER TABLE parent_9 ALTER v SET NOT NULL, ADD CHECK (v >
 is(run_old($session, 'ALTER TABLE parent ATTACH PARTITION parent_9 FOR VALUES FROM (900) TO (1000)'), '', 'on both sides');
 is(differences(), '', 'both sides are equal');
 
-# A node that was added since: replicas of reference tables there follow, and go
+# A node that was added later: replicas of reference tables on it are changed and dropped, too
 $c->safe_psql('ALTER TABLE z DROP CONSTRAINT zf');
 for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n int', 'CREATE INDEX ON ref (id)', 'TRUNCATE ref', 'ALTER TABLE ref RENAME TO ref2', 'DROP TABLE ref')
 {
@@ -263,8 +263,8 @@ for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n i
 	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');
 }
 
-# The statement must not wait for what the transaction itself has read over other connections, open
-# or closed.
+# The statement must not wait for reads of the same transaction over other connections, open or
+# closed.
 make_tables();
 $c->safe_psql(q{SET client_min_messages = warning; CREATE SCHEMA side; CREATE TABLE side.source (id int PRIMARY KEY, t text); SELECT shardfdw.shard_table('side.source', shards => 2); CREATE TABLE side.sink (LIKE side.source INCLUDING ALL); SELECT shardfdw.shard_table('side.sink', shards => 2);
 	INSERT INTO side.source SELECT i, repeat('t', 500) FROM generate_series(1, 20000) i});
@@ -279,7 +279,8 @@ for my $between ('INSERT INTO side.sink TABLE side.source', 'DECLARE rest CURSOR
 	}
 }
 
-# What a cursor reads on nodes is in use, like what it reads here: reference tables and single shards, too
+# Tables that a cursor reads on nodes are in use, like tables that it reads on the coordinator. This
+# includes reference tables and single shards
 make_tables();
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
@@ -298,7 +299,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	is($c->safe_psql("$cursor; CLOSE rest; TRUNCATE sharded_00; TRUNCATE reference; DROP FOREIGN TABLE sharded_01; ROLLBACK"), '1|1', "$level: not when it is closed");
 }
 
-# a table of two levels, whose lower one is read
+# a table of two levels whose lower level is read
 $c->safe_psql(q{CREATE TABLE upper (a int, b int) PARTITION BY RANGE (a); CREATE TABLE lower PARTITION OF upper FOR VALUES FROM (0) TO (10) PARTITION BY HASH (b);
 	SELECT shardfdw.create_shard('lower', 'lower_' || i, format('WITH (MODULUS 2, REMAINDER %s)', i), ('node' || 1 + i)::name) FROM generate_series(0, 1) i; INSERT INTO upper SELECT i, i FROM generate_series(0, 9) i});
 for my $table (qw(upper lower))
@@ -307,7 +308,7 @@ for my $table (qw(upper lower))
 	$c->psql_fails_like("$cursor; DROP FOREIGN TABLE lower_0", qr/55006: cannot DROP TABLE "lower_0" because it is being used by active queries/, "two levels: $table");
 }
 
-# Aggregates: no node computes one by a function as it was
+# Aggregates: no node computes one with the old version of a function
 $c->safe_psql(q{CREATE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 1'; CREATE FUNCTION plus(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + coalesce($2, 0)'; INSERT INTO used SELECT generate_series(1, 20)});
 my $count = q{(SFUNC = one, STYPE = int, COMBINEFUNC = plus)};
 $session = begin_old('REPEATABLE READ', 1);

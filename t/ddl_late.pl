@@ -46,7 +46,8 @@ SQL
 
 my $late = '-c client_min_messages=error -c session_preload_libraries=';
 
-# What psql says of statements that a session begins with, and runs twice if told so: "ERROR:  55000" and the like.
+# Returns what psql prints for statements that are the first of a session, and are run twice on
+# request: "ERROR: 55000" and the like.
 sub run_late
 {
 	my ($sql, $options) = @_;
@@ -85,7 +86,7 @@ is(differences(), '', 'both sides are equal');
 	like($err, qr/ERROR:  this session had not loaded the library shardfdw when the statement began\nDETAIL:  It would have changed definitions on the coordinator, and not on the nodes\.\nHINT:  Run it again/, 'the error tells what to do');
 }
 
-# Where tables on nodes follow
+# Statements on tables that are changed on nodes, too
 refused_ok($_)
   for
   'ALTER TABLE s.t ADD COLUMN z int', 'ALTER TABLE s.t ADD CHECK (b < 1000)', 'ALTER TABLE s.t ADD UNIQUE (a, b)', 'ALTER TABLE s.t ALTER COLUMN b TYPE bigint',
@@ -109,7 +110,7 @@ $c->safe_psql('ALTER TABLE s.keyed DETACH PARTITION s.keyed1; DROP FOREIGN TABLE
 is(differences(), '', 'both sides are equal');
 is(on_nodes(q{SELECT count(*) FROM pg_attribute WHERE attname IN ('in_do', 'in_block', 'caught')}), '6 6', 'what was done is done there');
 
-# What is done here alone in other sessions, too, and what concerns no table of nodes
+# Statements that are local in other sessions, too, and statements that concern no table of nodes
 passes_ok($_)
   for
   'ALTER TABLE s.t DETACH PARTITION s.t_00',
@@ -129,14 +130,14 @@ is(run_late('ALTER TABLE nowhere ADD COLUMN a int; CREATE INDEX ON nowhere (a); 
 	join("\n", ('ERROR:  42P01') x 4), 'what is not there');
 refused_ok('ALTER TABLE s.t ATTACH PARTITION s.t_00 FOR VALUES WITH (MODULUS 4, REMAINDER 0)');
 
-# Told to change the coordinator alone
+# With settings that change the coordinator only
 passes_ok("ALTER TABLE s.t $_ COLUMN here_alone" . ($_ eq 'ADD' ? ' int' : ''), "$late -c shardfdw.enable_ddl_propagation=off") for 'ADD', 'DROP';
 is(differences(), '', 'both sides are equal');
 
-# Those who may not
+# Roles without the right
 is(run_late('SET ROLE app; ALTER TABLE s.t ADD COLUMN x int; CREATE INDEX ON s.r2 (id); DROP TABLE s.u; COMMENT ON TABLE s.t IS NULL;'), join("\n", ('ERROR:  42501') x 4), 'rights are core\'s business');
 
-# What is dropped is dropped on the nodes
+# Dropped objects are dropped on the nodes, too
 my $parts = q{SELECT count(*) FROM pg_class WHERE oid = to_regclass('s.ti') OR relname ~ '^ti_\d' OR relname ~ '^ui_\d'};
 isnt(on_nodes($parts), '0 0', 'indexes are there');
 passes_ok('DROP INDEX s.ti, s.ui');
@@ -164,7 +165,7 @@ passes_ok('DROP FOREIGN TABLE s.t_00');
 is(on_nodes(q{SELECT count(*) FROM pg_class WHERE relname = 't_00'}), '1 0', 'a shard that is dropped by itself stays on its node');
 $c->safe_psql('CREATE FOREIGN TABLE s.t_00 PARTITION OF s.t FOR VALUES WITH (MODULUS 4, REMAINDER 0) SERVER node1');
 
-# What event triggers of users run in a late statement is not late
+# Statements of users' event triggers in a late statement are not late
 $c->safe_psql(q{
 	CREATE TABLE s.again (a int PRIMARY KEY);
 	SELECT shardfdw.shard_table('s.again', shards => 2);
@@ -186,7 +187,7 @@ is(on_nodes(q{SELECT count(*) FROM pg_class WHERE relname ~ '^again_\d+$'}), '0 
 $c->safe_psql('DROP EVENT TRIGGER follow_start; DROP EVENT TRIGGER follow_drop; DROP EVENT TRIGGER follow_end');
 is(differences(), '', 'both sides are equal');
 
-# A session that was there before CREATE EXTENSION, and the role that sets its libraries itself
+# A session from before CREATE EXTENSION, and a role that sets its own libraries
 is($pooled->query('EXECUTE add_column')->{error}{C}, '55000', 'a session from before CREATE EXTENSION');
 is($pooled->query('EXECUTE add_column')->{error}, undef, 'the second try');
 is($pooled->query('UPDATE s.t SET pooled = a')->{error}, undef, 'its column is there');

@@ -80,7 +80,7 @@ COPY d (k, v) FROM STDIN;
 SELECT * FROM d ORDER BY k;
 SQL
 
-	# rows that triggers get have no value for one
+	# rows for triggers have no value for such a column
 	$setup .= q{CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			INSERT INTO log (what) VALUES (concat(TG_WHEN, ' ', TG_OP, ' ', to_json(OLD), ' > ', to_json(NEW)));
 			RETURN coalesce(NEW, OLD); END $$;
@@ -115,7 +115,7 @@ $c->psql_fails_like('CREATE CONSTRAINT TRIGGER ct AFTER INSERT ON ct FOR EACH RO
 $c->psql_fails_like('CREATE TRIGGER tt AFTER INSERT ON ct REFERENCING NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION nothing(); INSERT INTO ct VALUES (1)',
 	qr/0A000: /, 'a transition table later');
 
-# Keys of the parent are markers: core takes none of them for an index.
+# Keys of the parent are markers: core does not use them as indexes.
 $c->safe_psql(q{CREATE TABLE m (k int PRIMARY KEY, v text, u int, UNIQUE (u, k)); INSERT INTO m SELECT g, 'v', g FROM generate_series(1, 100) g;
 	SELECT shardfdw.shard_table('m', shards => 3); CREATE TABLE plain AS SELECT * FROM m});
 is($c->safe_psql(q{SELECT count(*) FROM pg_index WHERE indrelid = 'm'::regclass AND indisvalid}), 0, 'both keys are markers');
@@ -136,7 +136,7 @@ is($c->safe_psql(q{SELECT conname, contype FROM pg_constraint WHERE conrelid = '
 $c->safe_psql('INSERT INTO m2 VALUES (1)');
 $c->psql_fails_like('INSERT INTO m2 VALUES (1)', qr/23505/, 'that are enforced');
 
-# What nodes get with a table, in dependency order, by whom
+# The objects that nodes get with a table, in dependency order, with the role that creates them
 my $has_citext = $c->safe_psql(q{SELECT count(*) FROM pg_available_extensions WHERE name = 'citext'});
 SKIP:
 {

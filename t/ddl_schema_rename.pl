@@ -34,7 +34,7 @@ for my $make (q{SELECT shardfdw.shard_table('rn.d', shards => 2)}, q{SELECT shar
 	is(differences(), '', 'on both sides');
 }
 
-# A shard whose concurrent detaching has not come to its end: core names no parent of it
+# A shard whose concurrent detaching has not been completed: core reports no parent for it
 $c->safe_psql(q{CREATE TABLE rn.dt (k int PRIMARY KEY) PARTITION BY RANGE (k);
 	SELECT shardfdw.create_shard('rn.dt', 'dt_1', 'FROM (0) TO (10)', 'node2'), shardfdw.create_shard('rn.dt', 'dt_2', 'FROM (10) TO (20)', 'node1')});
 $other->query('BEGIN; SELECT count(*) FROM rn.dt');
@@ -54,7 +54,7 @@ is($c->node_safe_psql(2, q{SELECT pg_get_constraintdef(oid) FROM pg_constraint W
 $c->safe_psql('DROP FOREIGN TABLE rn.dt_1');
 $c->node_safe_psql(2, 'DROP TABLE rn.dt_1');
 
-# What another transaction makes on nodes under the name of the schema
+# Objects that another transaction creates on nodes under the schema's name
 $c->safe_psql(q{CREATE SCHEMA ot; CREATE TYPE rn.mood AS ENUM ('a', 'b'); CREATE TABLE rn.plain (k int PRIMARY KEY); CREATE TABLE ot.plain (k int PRIMARY KEY, m rn.mood);
 	CREATE TABLE rn.empty (k int PRIMARY KEY) PARTITION BY RANGE (k); CREATE TABLE rn.empty2 (k int NOT NULL) PARTITION BY RANGE (k); CREATE TABLE ot.r (k int PRIMARY KEY);
 	CREATE TABLE ot.p (k int NOT NULL) PARTITION BY RANGE (k); CREATE FOREIGN TABLE rn.alone (k int NOT NULL) SERVER node3;
@@ -85,7 +85,7 @@ for my $case (
 	is($err, '', 'and back');
 }
 
-# and the other way round: who comes later finds the new name
+# in the other order: a later transaction finds the new name
 $c->safe_psql('CREATE TABLE rn.late (k int PRIMARY KEY); CREATE TABLE rn.late_r (k int PRIMARY KEY)');
 for my $make (q{SELECT shardfdw.shard_table('rn.late', shards => 2, nodes => '{node3}')}, q{SELECT shardfdw.create_reference_table('rn.late_r')})
 {
@@ -137,7 +137,7 @@ for my $first ('ALTER SCHEMA rn RENAME TO rn2', 'ALTER TABLE rn.t ADD COLUMN m r
 	is(differences(), '', 'both sides are equal');
 }
 
-# A schema that has nothing on nodes: who uses its tables is not waited for
+# A schema that nodes do not have: the rename does not wait for sessions that use its tables
 $c->safe_psql('CREATE SCHEMA pl; CREATE TABLE pl.t (k int)');
 $other->query('BEGIN; LOCK TABLE pl.t');
 ($rc, $out, $err) = $c->psql(q{SET lock_timeout = '10s'; ALTER SCHEMA pl RENAME TO pl2});
@@ -145,7 +145,8 @@ is($err, '', 'a schema that is here alone');
 $other->query('COMMIT');
 is($c->safe_psql('SELECT count(*) FROM pl2.t'), '0', 'all is in it');
 
-# Who has made a table is waited for before tables are locked, so that he can go on to use them
+# The rename waits for a session that has created a table before it locks tables, so that the
+# session can continue to use them
 $other->query('BEGIN; CREATE TABLE rn.made (k int PRIMARY KEY)');
 my $renamer = $c->start_sql('ALTER SCHEMA rn RENAME TO rn2');
 wait_until_it_waits('ALTER SCHEMA rn RENAME');
@@ -171,7 +172,7 @@ $c->psql_fails_like('ALTER SCHEMA rn2 RENAME TO theirs;', qr/42P06: schema "thei
 is($c->node_safe_psql(3, q{SELECT to_regnamespace('theirs')}), 'theirs', 'and stays');
 is(differences(), '', 'both sides are equal');
 
-# A name that the session knows as something else, or as nothing, since before the rename
+# A name that the session knows from before the rename, as another object or as no object
 $c->safe_psql(q{CREATE SCHEMA known; CREATE TABLE known.plain (k int PRIMARY KEY, v int); CREATE SCHEMA sharded;
 	CREATE TABLE sharded.t (k int PRIMARY KEY, v int); CREATE TABLE sharded.plain (k int PRIMARY KEY, v int);
 	SELECT shardfdw.shard_table('sharded.t', shards => 2), shardfdw.shard_table('sharded.plain', shards => 2)});
@@ -180,8 +181,8 @@ $c->safe_psql('BEGIN; ALTER SCHEMA known RENAME TO unknown; ALTER SCHEMA sharded
 $other->query('CREATE INDEX by_v ON known.t (v); ALTER TABLE known.plain ADD COLUMN w int; COMMIT');
 is(differences(), '', 'names are looked up as they are now');
 
-# A schema that is in the way may go before core looks. If the extension has seen that schema, the
-# rename must be refused, and core must not try it.
+# Another schema has the new name, and may be dropped before core checks for it. If the extension
+# has seen that schema, the rename must be refused, and core must not try it.
 $c->safe_psql(q{CREATE SCHEMA taken; CREATE FUNCTION waits() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); END';
 	CREATE EVENT TRIGGER waits ON ddl_command_start WHEN TAG IN ('ALTER SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION waits()});
 $other->query('SELECT pg_advisory_lock(4711)');

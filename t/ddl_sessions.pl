@@ -18,7 +18,8 @@ sub wait_for_waiters
 			"SELECT count(*) = $n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '$like'"), "$n wait with $like");
 }
 
-# Two schemas swap their names: who has planned a statement on one of them reads that one, or plans again
+# Two schemas swap their names. A session that has planned a statement reads the tables of its old
+# plan, or plans again
 $c->safe_psql(q{
 	SET client_min_messages = warning;
 	CREATE SCHEMA live; CREATE SCHEMA stage;
@@ -63,8 +64,8 @@ $reader->quit;
 $second->quit;
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), 0, 'both sides are equal');
 
-# Types that are dropped, and others that get their names: sessions have prepared statements with
-# parameters of the types on nodes, which keep the OIDs of the types.
+# Types that are dropped, while other types get their names. Sessions have prepared statements on
+# nodes with parameters of these types. These statements keep the OIDs of the types.
 my $writer = $c->coordinator->background_psql('postgres');
 for my $round ([ 'sad', 1, '1.2' ], [ 'glad', 3, '1.235' ], [ 'merry', 2, '1.23' ])
 {
@@ -103,10 +104,11 @@ for my $round ([ 'sad', 1, '1.2' ], [ 'glad', 3, '1.235' ], [ 'merry', 2, '1.23'
 $writer->quit;
 $c->safe_psql('DROP TABLE moods, ref_moods');
 
-# Names that are given to others while a lock is waited for: the statement is for what has the name then
+# Names that are given to other tables while a statement waits for a lock: the statement is run on
+# the table that has the name then
 sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^shard '}); }
 
-# Who waits for a table that is being sharded, or replicated, changes both sides
+# A session that waits for a table while it is sharded or replicated changes both sides
 for my $make (q{shardfdw.shard_table('w', 'k', shards => 2)}, q{shardfdw.create_reference_table('w')})
 {
 	for my $change ('ALTER TABLE w ALTER v SET NOT NULL', 'ALTER TABLE w ADD CHECK (v IS NOT NULL)', 'ALTER TABLE w ADD COLUMN z int NOT NULL DEFAULT 3', 'ALTER TABLE w RENAME COLUMN v TO u',
@@ -157,7 +159,8 @@ for my $case (
 	$c->safe_psql('ALTER INDEX new RENAME TO p_i') if $statement =~ /RENAME/;
 }
 
-# CREATE INDEX CONCURRENTLY that does not get to its end: nothing is left, or the next attempt copes with it
+# CREATE INDEX CONCURRENTLY that is interrupted: it leaves nothing, or the next attempt can handle
+# what it left
 my $of_index = q{SELECT c.relname || CASE WHEN i.indisvalid THEN '' ELSE ' invalid' END FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname ~ '^ci' ORDER BY 1};
 sub left_over { return join ' ', map { $c->node_safe_psql($_, $of_index) } 1, 2; }
 
@@ -166,7 +169,7 @@ my $create = 'CREATE INDEX CONCURRENTLY ci ON t (v)';
 my $writer = $c->node(2)->background_psql('postgres');
 for my $how ('pg_cancel_backend', 'pg_terminate_backend')
 {
-	# it waits on the second node for a transaction, while the first has its indexes
+	# it waits on the second node for a transaction, and the first node already has its indexes
 	$writer->query('BEGIN; UPDATE t_01 SET v = v');
 	my $creator = $c->start_sql($create);
 	$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX CONCURRENTLY%'}, 2);
@@ -198,7 +201,7 @@ for my $how ('pg_cancel_backend', 'pg_terminate_backend')
 }
 $writer->quit;
 
-# One that fails on a shard for its values
+# One that fails on a shard because of its values
 $c->safe_psql('UPDATE t SET v = 1 WHERE k <= 60');
 ($rc, $out, $err) = $c->psql('CREATE UNIQUE INDEX CONCURRENTLY ci ON t (k, (1 / (v - 70)))');
 like($err, qr/division by zero/, 'an index that cannot be made on one shard');
@@ -218,19 +221,19 @@ eval { $writer->quit };
 $c->start_node(2);
 is($c->psql($create), 0, 'the next attempt');
 is(differences(), '', 'both sides are equal');
-# what else has the name stays
+# other objects with the name stay
 $c->safe_psql('DROP INDEX ci');
 $c->node_safe_psql(2, 'CREATE INDEX ci_01 ON t_01 (k, v)');
 ($rc, $out, $err) = $c->psql($create);
 like($err, qr/relation "ci_01" already exists/, 'a name that is taken');
 is(left_over(), ' ci_01', 'by an index that stays');
 $c->node_safe_psql(2, 'DROP INDEX ci_01');
-# a shard's index of that name and kind is taken over
+# a shard's index with that name and definition is used
 $c->node_safe_psql(2, 'CREATE INDEX ci_01 ON t_01 (v)');
 is($c->psql($create), 0, 'an equal one that is there');
 is(left_over(), "ci_00\nci_02 ci_01\nci_03", 'is taken over');
 
-# REINDEX CONCURRENTLY that fails leaves no copies
+# REINDEX CONCURRENTLY that fails leaves no copies of indexes
 $c->safe_psql('DROP INDEX ci; CREATE INDEX ci ON t (v)');
 $writer = $c->node(2)->background_psql('postgres');
 $writer->query('BEGIN; UPDATE t_01 SET v = v');
@@ -256,7 +259,7 @@ $writer->quit;
 ($rc, $out, $err) = $c->wait_sql($checker);
 is("$rc$err", '0', 'check_cluster() ends without an error');
 
-# Two sessions shard tables that need the same schema, type and function on nodes, where they are missing
+# Two sessions shard tables that need the same schema, type and function on nodes, which lack them
 $c->safe_psql(q{CREATE SCHEMA fresh; CREATE TYPE fresh.mood AS ENUM ('good', 'bad'); CREATE FUNCTION fresh.fine(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 > 0';
 	CREATE TABLE fresh.a (k int PRIMARY KEY CHECK (fresh.fine(k)), m fresh.mood); CREATE TABLE fresh.b (LIKE fresh.a INCLUDING ALL); CREATE TABLE fresh.c (LIKE fresh.a INCLUDING ALL)});
 $reader->query(q{BEGIN; SELECT shardfdw.shard_table('fresh.a', shards => 4)});
@@ -267,7 +270,8 @@ is(($c->wait_sql($_))[2], '', 'a session that had to wait makes nothing twice') 
 $c->safe_psql("INSERT INTO fresh.$_ VALUES (1, 'good'), (2, 'bad')") for 'a' .. 'c';
 is($c->safe_psql('SELECT count(*) FROM fresh.a JOIN fresh.b USING (k, m) JOIN fresh.c USING (k, m)'), '2', 'all three tables are there');
 
-# Rights on a schema that roles do not have on nodes yet: two sessions give them at the same time. What a dropped schema had stays on nodes.
+# Two sessions grant rights on a schema at the same time, to roles that do not have these rights on
+# nodes yet. Nodes keep the rights on a dropped schema.
 for my $sql ('CREATE ROLE reader; CREATE ROLE other_reader') { $c->safe_psql($sql); $c->node_safe_psql($_, $sql) for 1, 2; }
 my $nschemas = 0;
 for my $other (q{SELECT shardfdw.shard_table('SCHEMA.b', shards => 4)}, q{SELECT shardfdw.create_reference_table('SCHEMA.b')}, 'GRANT USAGE ON SCHEMA SCHEMA TO other_reader')

@@ -20,7 +20,7 @@ my $columns = q{(k int PRIMARY KEY, a int, b int DEFAULT 7, w text,
 	CONSTRAINT ca CHECK (a > 0), CONSTRAINT cb CHECK (b > 0 AND a < 100))};
 my $rows = q{(k, a, b, w) SELECT i, i, i + 1, 'w' || i FROM generate_series(1, 12) i};
 
-# What a table is made of, as text. Names of the shards' keys begin with the shard's name.
+# The definition of a table, as text. Names of the shards' keys begin with the shard's name.
 my $made_of = q{CREATE FUNCTION made_of(regclass, kinds text) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(x, ', ' ORDER BY x) FROM (
 		SELECT format('column %s %s %s %s %s', attname, format_type(atttypid, atttypmod),
@@ -59,8 +59,8 @@ $c->safe_psql("INSERT INTO $_.t $rows") for 'plain', @kinds;
 my $fk = 'ADD CONSTRAINT fk FOREIGN KEY (b) REFERENCES other';
 $c->safe_psql("ALTER TABLE $_.t $fk, ADD CONSTRAINT u UNIQUE (k, b)")
   for grep { $_ ne 'noted' } 'plain', @kinds;
-# The queries for definitions and rows of a table, in the transaction of the form. $list: what is
-# selected of a row
+# The queries for definitions and rows of a table, in the transaction of the form. $list: the select
+# list for a row
 sub questions
 {
 	my ($kind, $list) = @_;
@@ -83,7 +83,7 @@ sub questions
 		@replicas);
 }
 
-# Runs a form on a table, and rolls it back. Prints the SQLSTATE, or what the table is then.
+# Runs a form on a table, and rolls it back. Prints the SQLSTATE, or the resulting table.
 sub script
 {
 	my ($form, $kind) = @_;
@@ -99,7 +99,7 @@ sub script
 	return "$sql\\endif\nROLLBACK;\n";
 }
 
-# What each form gives on a table: the parts by name.
+# The result of each form on a table: the parts by name.
 sub answers
 {
 	my ($kind) = @_;
@@ -285,14 +285,14 @@ $c->safe_psql(q{CREATE TABLE levels (k int, g int GENERATED ALWAYS AS (k) STORED
 	CREATE TABLE leaf PARTITION OF level FOR VALUES WITH (MODULUS 1, REMAINDER 0)});
 my ($drops_expressions) = $c->psql('ALTER TABLE levels ALTER g DROP EXPRESSION');
 
-# What must be the answer, from that of the plain table.
+# The expected answer, from the answer of the plain table.
 sub expected
 {
 	my ($kind, $form, $plain, $got) = @_;
 
 	return { SQLSTATE => "0A000\n" }
 		if $kind eq 'parent' && $drops_expressions != 0 && $form->{sql} =~ /DROP EXPRESSION/ && !exists $plain->{SQLSTATE};
-	# limits.md says what shards with replicas do not have
+	# limits.md lists the forms that shards with replicas refuse
 	my $may_refuse = $kind eq 'noted' && ($got->{SQLSTATE} // '') eq "0A000\n";
 	return { SQLSTATE => "0A000\n" } if ($form->{refused} // '') =~ /\b$kind\b/ || $may_refuse;
 	return $plain if exists $plain->{SQLSTATE} || $kind !~ /^(?:reference|noted)$/;

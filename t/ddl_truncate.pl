@@ -32,17 +32,17 @@ for my $schema ('s', 'p')
 my $fill = q{INSERT INTO r SELECT generate_series(1, 9); INSERT INTO a SELECT i, i FROM generate_series(1, 9) i; INSERT INTO b TABLE a; INSERT INTO c TABLE a; INSERT INTO d TABLE a; INSERT INTO l TABLE r};
 my $rest = q{SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM a), (SELECT count(*) FROM b), (SELECT count(*) FROM c), (SELECT count(*) FROM d), (SELECT count(*) FROM l), (SELECT string_agg(name, ' ' ORDER BY name) FROM fired)};
 
-# What a statement does: notices and errors, and what is left.
+# The result of a statement: notices and errors, and the rows that are left.
 sub outcome
 {
 	my ($schema, $statement) = @_;
 
-	# filled before: a role waits for what another one has done in the transaction
+	# filled before, because a role waits for changes of another role in the transaction
 	$c->safe_psql("SET search_path = $schema; TRUNCATE a, b, c, d, r, l, fired; $fill");
 	my ($rc, $out, $err) = $c->psql("SET search_path = $schema; BEGIN; $statement; RESET ROLE; $rest; ROLLBACK", on_error_stop => 1);
 	$err =~ s/^psql:\S+ //mg;
 	my @lines = sort grep { !/^DETAIL/ } split /\n/, $err;
-	# which table comes first, and so what is said before an error, is no matter
+	# the order of tables, and so the notices before an error, may differ
 	@lines = grep { !/^NOTICE/ } @lines if $err =~ /^ERROR/m;
 	$err = join "\n", @lines;
 	return "$out\n$err";
@@ -56,11 +56,11 @@ for my $statement ('TRUNCATE a CASCADE', 'TRUNCATE b CASCADE', 'TRUNCATE c CASCA
 }
 like(outcome('s', 'SET ROLE low; TRUNCATE a CASCADE'), qr/permission denied for table c/, 'rights are needed for all of them');
 
-# a shard by itself takes the shards with it that refer to it
+# TRUNCATE of a single shard includes the shards that refer to it
 $c->safe_psql("SET search_path = s; TRUNCATE a, b, c, d, r, l, fired; $fill");
 is($c->safe_psql('SET client_min_messages = warning; SET search_path = s; TRUNCATE a_00 CASCADE; SELECT (SELECT count(*) FROM a) = (SELECT count(*) FROM c), (SELECT count(*) FROM a WHERE id IS NOT NULL) BETWEEN 1 AND 8'), 't|t', 'one shard');
 
-# A foreign key that goes, or comes, in a transaction that ends while TRUNCATE waits for it
+# A foreign key is dropped or added by a transaction that ends while TRUNCATE waits for it
 sub waits
 {
 	return grep { $c->ask('SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)', $_) eq 't' } undef, 1, 2;
@@ -90,7 +90,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ')
 	for my $change (['ALTER TABLE c DROP CONSTRAINT c_id_fkey', 'TRUNCATE b CASCADE'], ['ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b', 'TRUNCATE b CASCADE'],
 		['ALTER TABLE d DROP CONSTRAINT d_v_fkey', 'TRUNCATE r CASCADE'], ['ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r', 'TRUNCATE r CASCADE'])
 	{
-		# the nodes' snapshot does not have the new key: an error, and nothing is lost
+		# the nodes' snapshot does not have the new key: an error, and no row is lost
 		next if $level eq 'REPEATABLE READ' && $change->[0] =~ /ADD/;
 		is(raced('s', $level, @$change), raced('p', $level, @$change), "$level: $change->[1] beside $change->[0]");
 	}
@@ -110,7 +110,7 @@ sub months
 }
 is(months('s'), months('p'), 'a partitioned table below the first level');
 
-# tables that have nothing to do with it are not waited for
+# TRUNCATE does not wait for unrelated tables
 {
 	my $node = WireClient->new($c->node(1), 'postgres');
 	$c->safe_psql('CREATE SCHEMA other; CREATE TABLE other.r (id int PRIMARY KEY); SELECT shardfdw.create_reference_table(\'other.r\')');
@@ -120,7 +120,7 @@ is(months('s'), months('p'), 'a partitioned table below the first level');
 	$node->query('ROLLBACK');
 }
 
-# what the coordinator does not know is not emptied
+# tables that the coordinator does not know are not emptied
 $c->safe_psql("SET search_path = s; TRUNCATE a, b, c, d, r, l, fired; $fill");
 $c->node_safe_psql(1, 'CREATE TABLE s.own (id int REFERENCES s.r); INSERT INTO s.own SELECT 1');
 $c->psql_fails_like('TRUNCATE s.r CASCADE', qr/2BP01: table s.own on node "node1" refers to table "r", and is none of the coordinator's/, 'a table of the node alone');
@@ -140,7 +140,7 @@ is($c->safe_psql('SELECT min(at), count(*) FROM s.y'), '10|20', 'local partition
 $c->psql_fails_like('ALTER TABLE s.y ADD FOREIGN KEY (v) REFERENCES s.r', qr/0A000: a foreign key while partition "y2" is not a shard is not supported for sharded table "y"/, 'a foreign key for shards alone is refused');
 $c->safe_psql('DROP TABLE s.y');
 
-# Who writes to a table that refers to the one that is truncated is waited for before anything is locked on nodes.
+# TRUNCATE waits for a session that writes to a referencing table before it locks anything on nodes.
 $c->safe_psql(q{CREATE SCHEMA w; SET search_path = w; CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); CREATE TABLE c (LIKE b INCLUDING ALL); CREATE TABLE d (id int PRIMARY KEY, v int);
 	SELECT shardfdw.create_reference_table('w.r'), shardfdw.shard_table('w.b', shards => 4), shardfdw.shard_table('w.c', colocate_with => 'w.b'), shardfdw.shard_table('w.d', shards => 4);
 	ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b; ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r});

@@ -14,7 +14,7 @@ my $coordinator = $c->coordinator;
 plan skip_all => 'there is no postgres_fdw'
   if $c->safe_psql(q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'}) eq '0';
 
-# The set-up: schema plain has what schema far shows of the nodes.
+# The set-up. Schema far has foreign tables, schema plain has plain tables with the same rows.
 my @servers;
 for my $i (1 .. 4)
 {
@@ -25,7 +25,8 @@ for my $i (1 .. 4)
 }
 $c->safe_psql(join ";\n", 'CREATE EXTENSION postgres_fdw', @servers, 'CREATE SCHEMA plain', 'CREATE SCHEMA far');
 
-# 16 partitions by range on 4 servers, under other names there; 4 by hash; 3 by list, one of them local.
+# 16 partitions by range on 4 servers, with other names on the servers; 4 by hash; 3 by list, one of
+# them local.
 my $columns = 'id int NOT NULL, k text, v numeric DEFAULT 7, d timestamptz';
 $c->safe_psql(qq{
 	CREATE TABLE plain.m ($columns); CREATE TABLE far.m ($columns) PARTITION BY RANGE (id);
@@ -219,7 +220,7 @@ my $handler = sub { return $c->safe_psql(q{SELECT fdwhandler::regproc FROM pg_fo
 same_changes('postgres_fdw', 0);
 same_rows('postgres_fdw');
 
-# Sessions that are there already: one has read, with a plan that stays; another one has written, and holds up the change.
+# Existing sessions: one has read and keeps its plan; another one has written and delays the change.
 my $reader = $c->start_sql(q{
 	PREPARE one AS SELECT id, v FROM far.m WHERE id < 60 ORDER BY id;
 	PREPARE two AS UPDATE far.a SET n = n WHERE id = 1 RETURNING id, n;
@@ -259,7 +260,8 @@ $c->safe_psql(q{ALTER DATABASE postgres SET session_preload_libraries = 'plpgsql
 same_rows('adopted, library not preloaded');
 $c->safe_psql(q{ALTER DATABASE postgres SET session_preload_libraries = 'shardfdw'});
 
-# DDL stays here, as with postgres_fdw, though the tables have the same names there
+# DDL changes the coordinator only, as with postgres_fdw, although the tables have the same names on
+# the servers
 $c->node_safe_psql(1, 'CREATE TABLE stays_1 (id int)');
 $c->safe_psql(q{CREATE TABLE stays (id int) PARTITION BY LIST (id); CREATE FOREIGN TABLE stays_1 PARTITION OF stays FOR VALUES IN (1) SERVER s1;
 	INSERT INTO stays VALUES (1); ALTER TABLE stays ADD COLUMN t text});
@@ -283,7 +285,7 @@ is($coordinator->safe_psql('restored', q{SELECT fdwhandler::regproc FROM pg_fore
 is($coordinator->safe_psql('restored', 'SELECT count(*), sum(v) FROM far.m'), $c->safe_psql('SELECT count(*), sum(v) FROM plain.m'), 'and has the same rows');
 is($coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw_internal.adopted_wrapper'), 1, 'once');
 
-# Who may, and when
+# Roles that may adopt, and the conditions
 $c->safe_psql('CREATE ROLE nobody LOGIN; GRANT EXECUTE ON FUNCTION shardfdw.adopt_postgres_fdw(), shardfdw.release_postgres_fdw() TO nobody');
 $c->psql_fails_like("SET ROLE nobody; SELECT shardfdw.$_()", qr/ERROR: +42501/, "$_ is for superusers") for 'release_postgres_fdw', 'adopt_postgres_fdw';
 $c->psql_fails_like('SELECT shardfdw.adopt_postgres_fdw()', qr/ERROR: +55000: .*adopted already/, 'adopted twice');

@@ -175,7 +175,7 @@ is($out, "node1|t\nnode2|f", 'run_on_nodes with a node down');
 $c->start_node(2);
 is($c->safe_psql('SELECT count(*) FROM t'), 100, 'the rows are there when it is back');
 
-# What a node cannot even parse is undone there alone, as any other error is.
+# A statement that a node cannot parse is undone on that node only, like any other error.
 is( $c->safe_psql(q{BEGIN; SELECT bool_and(ok) FROM shardfdw.run_on_nodes('CREATE TABLE public.kept (a int)');
 	SELECT node, ok, result FROM shardfdw.run_on_nodes('CREATE TABL public.kept (a int)') ORDER BY 1;
 	SELECT bool_and(ok) FROM shardfdw.run_on_nodes('INSERT INTO public.kept VALUES (1)'); COMMIT}),
@@ -188,7 +188,7 @@ for my $end ('COMMIT', 'ROLLBACK', 'COMMIT; BEGIN', 'ROLLBACK; BEGIN; SELECT 1',
 {
 	for my $call ("run_on_nodes('$end')", "run_on_shards('t', '$end')", "query_nodes('{node1}', '{$end}', 'write')", "query_nodes('{node2,node1}', ARRAY['SELECT 1', '$end'], 'write', false)")
 	{
-		# without stop_on_error => false, the first error is that of the node
+		# without stop_on_error => false, the first error is raised as the node's error
 		next if $end =~ m{1/0} && $call =~ /'write'\)$/;
 		$c->psql_fails_like("SELECT * FROM shardfdw.$call;", qr/2D000: the command has ended the transaction on node "node[12]"/, $call);
 	}

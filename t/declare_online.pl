@@ -14,7 +14,7 @@ use WireClient;
 my $c = ShardCluster->new(nodes => 3);
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
 
-# What jobs have left on the nodes.
+# Lists the objects of jobs on the nodes.
 sub traces_on_nodes
 {
 	return join ' ', map { $c->node_safe_psql($_, q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|changed)') + (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note')}) } 1 .. 3;
@@ -23,7 +23,7 @@ sub traces_on_nodes
 # Waits for the job of a table to reach a stage.
 sub wait_for_stage { my ($stage) = @_; return $c->wait_for("SELECT stage = '$stage' FROM shardfdw.jobs ORDER BY id DESC LIMIT 1"); }
 
-# ---------- what it makes ----------
+# ---------- the tables that it makes ----------
 
 $c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO keeper');
 $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 3;
@@ -86,7 +86,7 @@ SKIP:
 	my $fill = q{INSERT INTO %1$s SELECT i, i % 10, i::numeric, 'row ' || i FROM generate_series(1, 300) i};
 	my @statements = (
 		q{INSERT INTO %s VALUES (1001, 1, 1, 'new'), (1002, 2, 2, NULL)}, q{DELETE FROM %s WHERE id BETWEEN 10 AND 19}, q{UPDATE %s SET t = 'changed' WHERE g = 3}, q{UPDATE %s SET id = id + 5000 WHERE id < 5},
-		# keys that change places, and rows that come back under another key
+		# keys that are exchanged, and rows that are inserted again under another key
 		q{UPDATE %s SET id = CASE id WHEN 50 THEN 51 ELSE 50 END WHERE id IN (50, 51)}, q{DELETE FROM %s WHERE id = 60}, q{INSERT INTO %s VALUES (60, 0, 60.000, 'again')},
 		q{INSERT INTO %s VALUES (70, 1, 1, 'upsert'), (2070, 1, 1, 'upsert') ON CONFLICT (id, n) DO UPDATE SET t = excluded.t}, q{INSERT INTO %s SELECT 71, 1, 71.00, 'conflict' ON CONFLICT DO NOTHING},
 		q{WITH d AS (DELETE FROM %1$s WHERE id BETWEEN 80 AND 85 RETURNING *) INSERT INTO %1$s SELECT id + 7000, g, n, t FROM d}, q{BEGIN; INSERT INTO %s VALUES (3000, 1, 1, 'gone'); ROLLBACK},
@@ -159,7 +159,7 @@ SKIP:
 	}
 	$c->safe_psql(q{DROP TABLE IF EXISTS typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
 
-	# any user can give these names; they must not get in the way
+	# any user can create objects with these names; they must not disturb the job
 	for my $planted (['shardfdw_new_9999999999', 1], ['shardfdw_new_99999999999999', 1], ['shardfdw_new_1', '9' x 30])
 	{
 		$c->safe_psql(sprintf q{CREATE TABLE %1$s (i int) PARTITION BY LIST (i); SELECT format('COMMENT ON TABLE %1$s IS %%L', format('job %2$s of coordinator %%s, definition a', i.identity)) FROM shardfdw_internal.coordinator_identity() i \gexec}, @$planted);
@@ -210,7 +210,7 @@ SKIP:
 	is($c->safe_psql('SELECT count(*) FROM beside'), '2', 'all rows are there');
 	$c->safe_psql('DROP TABLE beside');
 
-	# autovacuum, which could be at work for hours, gives way
+	# autovacuum, which may run for hours, is cancelled
 	$c->safe_psql(q{CREATE TABLE vacuumed (id int PRIMARY KEY, v int) WITH (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1);
 		INSERT INTO vacuumed SELECT i, i FROM generate_series(1, 50000) i; DELETE FROM vacuumed WHERE id % 3 = 0});
 	$c->safe_psql($_) for 'ALTER SYSTEM SET autovacuum_naptime = 1', 'ALTER SYSTEM SET autovacuum = on', 'SELECT pg_reload_conf()';
@@ -349,7 +349,8 @@ DELETE FROM kinds WHERE id IN (SELECT id FROM kinds ORDER BY id DESC LIMIT 1) AN
 	}
 	$pgbench->signal('TERM');
 	eval { $pgbench->finish };
-	# a kind whose things are still to be followed cannot be deleted for a moment, as docs/growing.md says
+	# for a moment, a kind cannot be deleted while deletes of its things are not applied yet
+	# (docs/growing.md)
 	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'});
 	is($c->safe_psql(q{SELECT count(*) FROM things LEFT JOIN kinds k ON k.id = kind WHERE k.id IS NULL}), 0, 'each refers to one that is there');
 	is($c->safe_psql(q{SELECT convalidated FROM pg_constraint WHERE conname = 'known' AND conrelid = 'things'::regclass}), 't', 'the foreign key is there, and validated');
@@ -387,7 +388,8 @@ for my $case (
 }
 is($c->safe_psql($traces), '0|0|0', 'nothing is left');
 
-# What looks as if a job had left it is removed with the rights of who has made it.
+# Objects that look like leftovers of a job are removed with the rights of the role that created
+# them.
 $c->node_safe_psql(1, 'CREATE TABLE precious (id int)');
 $c->safe_psql(q{GRANT CREATE ON SCHEMA public TO reader; GRANT USAGE ON FOREIGN SERVER node1 TO reader; SET ROLE reader; CREATE TABLE shardfdw_new_4711 (id int) PARTITION BY HASH (id);
 	SET shardfdw.enable_ddl_propagation = off; CREATE FOREIGN TABLE precious PARTITION OF shardfdw_new_4711 FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER node1;

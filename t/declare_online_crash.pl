@@ -20,11 +20,12 @@ my $back;    # a sharded table becomes a plain one
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
 my $sums = 'SELECT count(*), sum(v), min(id), max(id) FROM t';
 
-# What is left, here and on the nodes: tables of the shards, and prepared transactions.
+# Counts leftovers on the coordinator and on the nodes: tables of the shards, and prepared
+# transactions.
 sub left
 {
 	my $sharded = $c->ask(q{SELECT relkind = 'p' FROM pg_class WHERE relname = 't'}) eq 't';
-	# what notes changes there would be counted, too
+	# the count would include triggers that record changes
 	my @tables = map { $c->ask(q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d\d$|^shardfdw_(new|changed)' AND relkind = 'r') + (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note')}, $_) } 1, 2;
 
 	return join ' ', $c->ask($traces), @tables, ($sharded ? 'sharded' : 'plain'), map { $c->ask('SELECT count(*) FROM pg_prepared_xacts', $_) } 1, 2;
@@ -40,7 +41,7 @@ sub make
 my %call = (0 => q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online'%s)}, 1 => q{SELECT shardfdw.unshard_table('t', 'online'%s)});
 sub call { my ($wait) = @_; return sprintf $call{$back}, $wait ? '' : ', wait => false'; }
 
-# What has to hold after whatever has happened; by_itself: without recovery.
+# Checks what must be true after every event; by_itself: without recovery.
 sub check
 {
 	my ($name, $by_itself) = @_;
@@ -76,7 +77,7 @@ for my $way (0, 1)
 	$back = $way;
 	$ncases = 0;
 	my $dir = $back ? ' (unshard)' : '';
-	# Writers are at work at each stage: a key that is noted is there to be followed.
+	# Writers run at each stage, so there are recorded keys to process.
 	for my $point (qw(convert_begun convert_noted convert_copied convert_followed convert_locked convert_switched))
 	{
 		for my $action (qw(error abort))
@@ -107,7 +108,7 @@ for my $way (0, 1)
 
 	for my $point (qw(convert_noted convert_copied convert_followed))
 	{
-		# what happens while it stands still
+		# events while the job waits
 		for my $event ('cancel', 'terminate', 'node', 'drop', map { "then $_" } qw(prepared commit committed))
 		{
 			next unless in_turn();
@@ -172,7 +173,8 @@ make();
 }
 $back = 0;
 
-# a node dies between the two phases of the last commit: the switch waits for no recovery, so there is none
+# a node crashes between the two phases of the last commit: the switch does not wait for recovery,
+# so recovery is off
 make();
 my %file = map { $_ => $c->coordinator->data_dir . "/shardfdw_fault_$_" } qw(convert_copied prepared);
 append_to_file($_, '') for values %file;
@@ -212,7 +214,7 @@ check('told');
 
 # ---------- recovery and the next job at the same time ----------
 
-# Leaves what a dead job leaves: here and on the nodes.
+# Creates the leftovers of a crashed job, on the coordinator and on the nodes.
 sub leave
 {
 	make();
@@ -229,7 +231,8 @@ for my $way (0, 1)
 	$back = $way;
 	my $dir = $back ? ' (unshard)' : '';
 
-	# recovery has the lock of the dead job; the next job waits for that, and its own tables are not taken for leftovers
+	# recovery has the lock of the crashed job; the next job waits for it, and its tables do not
+	# count as leftovers
 	leave();
 	append_to_file($claimed, '');
 	$c->set_faults('leftover_claimed=wait');
@@ -255,7 +258,7 @@ for my $way (0, 1)
 	is($c->ask("SELECT shardfdw.wait_job($next)"), 'done', 'the job is done');
 	check("a job and then recovery$dir", 1);
 
-	# ---------- each object of a job says whose it is ----------
+	# ---------- each single object identifies its job ----------
 
 	for my $kept (qw(new changed note))
 	{
@@ -263,7 +266,7 @@ for my $way (0, 1)
 		my $oid = $c->ask(q{SELECT 't'::regclass::oid});
 		my %drop = (new => "DROP TABLE shardfdw_new_$oid", changed => "DROP TABLE shardfdw_changed_$oid", note => "DROP FUNCTION shardfdw_note_$oid() CASCADE");
 		like(($c->psql($drop{$kept}))[2], qr/"shardfdw_${kept}_$oid" belongs to a job that works on table public\.t/, "$kept cannot be dropped while the others are there$dir");
-		# as long as nodes have triggers, the table of what they note stays
+		# while nodes have triggers, the table for their notes stays
 		next if $back && $kept ne 'changed';
 		$c->safe_psql(join '; ', 'ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor DISABLE', (map { $drop{$_} } grep { $_ ne $kept } qw(note changed new)), 'ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS');
 		check("recovery finds $kept alone$dir");
@@ -271,7 +274,8 @@ for my $way (0, 1)
 
 	# ---------- clients ----------
 
-	# A client that uses one shard after the other while recovery waits for a lock: none of both waits for the other.
+	# A client uses one shard after the other while recovery waits for a lock. The two must not wait
+	# for each other.
 	leave();
 	my $log = $c->log_position;
 	my @node_log = map { $c->log_position($_) } 1, 2;
@@ -288,7 +292,7 @@ for my $way (0, 1)
 	check("the next round$dir");
 }
 
-# ---------- shards that are colocated with what a job has left ----------
+# ---------- shards that are colocated with leftovers of a job ----------
 
 leave();
 my ($place) = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass});
@@ -301,7 +305,7 @@ is($c->ask($sums), '200|20100|1|200', 'with all rows');
 $back = 0;
 make();
 
-# a superuser's recovery, and so the worker's, does for others what they may do
+# a superuser's recovery, like the worker's, has the rights of the owner of each leftover
 $c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2 TO keeper');
 $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
 $c->safe_psql('DROP TABLE t; SET ROLE keeper; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, i FROM generate_series(1, 200) i');

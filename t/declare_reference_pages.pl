@@ -39,7 +39,7 @@ sub short
 	return $text;
 }
 
-# What only one of two lists has; nothing when they are equal.
+# Returns the lines that only one of two lists has; an empty string if they are equal.
 sub differences
 {
 	my ($catalog, $document) = @_;
@@ -91,7 +91,7 @@ is($c->safe_psql(q{
 			WHERE c.relnamespace = 'shardfdw'::regnamespace AND a.attnum > 0 AND col_description(a.attrelid, a.attnum) IS NULL) x(object)}),
 	'', 'each function, view and column has a comment');
 
-# The rest is in a separate schema, whose name says so. The objects that the pages name must be in
+# All other objects are in a separate, internal schema. The objects that the pages name must be in
 # the public schema.
 is($c->safe_psql(q{
 	SELECT string_agg(DISTINCT n.nspname, ', ') FROM pg_depend d

@@ -11,7 +11,8 @@ use WireClient;
 
 my $c = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 
-# Runs a script in the plain schema p and in the distributed one h; what it prints, SQLSTATEs included, must be the same.
+# Runs a script in the plain schema p and in the distributed one h. The output, including SQLSTATEs,
+# must be the same.
 sub same
 {
 	my ($name, $script, %opt) = @_;
@@ -29,7 +30,7 @@ sub same
 	return;
 }
 
-# The node where schema h is.
+# Returns the node of schema h.
 sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.sharded_schemas WHERE schema = 'h'}); }
 
 my $tables = q{
@@ -183,7 +184,7 @@ for my $mode ('online', 'block')
 }
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say after the moves');
 
-# a new schema has no tables yet; tables that a role makes who owns nothing else
+# a new schema has no tables yet; a role that owns nothing else creates tables
 $c->safe_psql(q{CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO tenant; CREATE SCHEMA h3 AUTHORIZATION tenant;
 	CREATE USER MAPPING FOR tenant SERVER node1 OPTIONS (user 'postgres', password_required 'false'); CREATE USER MAPPING FOR tenant SERVER node2 OPTIONS (user 'postgres', password_required 'false');
 	CREATE USER MAPPING FOR tenant SERVER node3 OPTIONS (user 'postgres', password_required 'false');
@@ -194,8 +195,8 @@ is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SEL
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
 
-# other sessions make tables in the schema at the same time: no table may be left on the coordinator
-# only
+# other sessions create tables in the schema at the same time: no table may be left on the
+# coordinator only
 {
 	my $client = WireClient->new($c->coordinator, 'postgres');
 	my $waits = q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '%s' AND wait_event_type = 'Lock'};
@@ -232,7 +233,7 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->safe_psql('DROP SCHEMA beside CASCADE');
 }
 
-# who may make tables in a schema does not tell where those of others go
+# a role that may create tables in a schema does not choose the node of other roles' tables
 $c->safe_psql(q{CREATE SCHEMA public_house; GRANT ALL ON SCHEMA public_house TO tenant; CREATE SCHEMA house; GRANT ALL ON SCHEMA house TO tenant; CREATE TABLE house.shardfdw_home (id int) PARTITION BY HASH (id); ALTER TABLE house.shardfdw_home OWNER TO tenant; SET ROLE tenant;
 	RESET shardfdw.enable_ddl_propagation;
 	SELECT shardfdw.shard_table('house.shardfdw_home', shards => 1, nodes => '{node3}')});
@@ -252,7 +253,7 @@ is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE check
 $c->psql_fails_like(q{SELECT shardfdw.unshard_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
 $c->safe_psql('DROP SCHEMA apart CASCADE');
 
-# what a node says of a constraint is not run as a command
+# a node's text for a constraint is not run as a command
 $c->safe_psql(q{CREATE SCHEMA lies; CREATE TABLE lies.t (id int PRIMARY KEY, v int UNIQUE); SELECT shardfdw.shard_schema('lies', 'node1');
 	CREATE TABLE lied (id int PRIMARY KEY, c int REFERENCES country); SELECT shardfdw.shard_table('lied', 'id', 1, '{node1}'); CREATE TABLE kept (id int)});
 my $lie = q{SET allow_system_table_mods = on; ALTER FUNCTION pg_catalog.pg_get_constraintdef(oid) RENAME TO pg_get_constraintdef_real;
@@ -273,14 +274,14 @@ $c->node_safe_psql(1, q{SELECT format('DROP INDEX %s', indexrelid::regclass) FRO
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/^indexes only here: INDEX btree \(v\)$/, 'one of them is missing');
 $c->safe_psql('DROP SCHEMA twin CASCADE');
 
-# nor does a foreign key of a table on the node lead to tables of others
+# nor can a foreign key of a table on the node refer to tables of other roles
 $c->safe_psql(q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); CREATE SCHEMA sly; CREATE TABLE sly.t (id int PRIMARY KEY, x int); SELECT shardfdw.shard_schema('sly', 'node1')});
 $c->node_safe_psql(1, q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); ALTER TABLE sly.t_00 ADD CONSTRAINT evil FOREIGN KEY (x) REFERENCES secret.users (id)});
 $c->psql_fails_like(q{SELECT shardfdw.unshard_schema('sly')}, qr/08P01.*foreign key "evil" of a node references a table that the coordinator does not expect.*secret\.users/s, 'a foreign key to a table of another schema');
 $c->node_safe_psql(1, 'ALTER TABLE sly.t_00 DROP CONSTRAINT evil; DROP SCHEMA secret CASCADE');
 $c->safe_psql(q{SELECT shardfdw.unshard_schema('sly'); DROP SCHEMA sly, secret CASCADE});
 
-# a table that takes the place of one that was renamed, as migrations do it
+# a table that replaces a renamed one, as in migrations
 $c->safe_psql(q{CREATE SCHEMA swaps; CREATE TABLE swaps.job (id int PRIMARY KEY, v text); SELECT shardfdw.shard_schema('swaps', 'node1'); INSERT INTO swaps.job VALUES (1, 'old');
 	ALTER TABLE swaps.job RENAME TO job_old; CREATE TABLE swaps.job (id bigint PRIMARY KEY, v text); INSERT INTO swaps.job SELECT * FROM swaps.job_old; ALTER TABLE swaps.job RENAME TO job_newer; CREATE TABLE swaps.job AS TABLE swaps.job_newer});
 is($c->safe_psql('SELECT (SELECT count(*) FROM swaps.job_old), (SELECT count(*) FROM swaps.job_newer), (SELECT v FROM swaps.job)'), '1|1|old', 'a name that is taken over');
@@ -306,7 +307,8 @@ $c->safe_psql(q{SELECT shardfdw.move_schema('settled', 'node1', mode => 'block')
 is($c->node_safe_psql(1, q{SELECT pg_get_userbyid(nspowner), nspacl FROM pg_namespace WHERE nspname = 'settled'}), 'settler|{settler=UC/settler,=U/settler}', 'also to where it has been before');
 $c->safe_psql('DROP SCHEMA settled CASCADE; DROP OWNED BY settler; DROP ROLE settler');
 
-# nor does an index, or an exclusion constraint, have code of others run with the rights of the table's owner
+# nor does an index or an exclusion constraint run code of other roles with the rights of the
+# table's owner
 $c->safe_psql(q{CREATE ROLE planter; CREATE SCHEMA planted AUTHORIZATION planter; CREATE SCHEMA prey; CREATE TABLE prey.t (id int PRIMARY KEY, v int); INSERT INTO prey.t VALUES (1, 1); SELECT shardfdw.shard_schema('prey', 'node1');
 	SET ROLE planter; CREATE FUNCTION planted.evil(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN PERFORM planted.vol(); END IF; RETURN $1; END';
 	CREATE FUNCTION planted.vol() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'ALTER ROLE planter SUPERUSER'; END$$;
@@ -326,7 +328,8 @@ is($c->safe_psql(q{SELECT pg_get_indexdef('prey.good'::regclass)}), 'CREATE UNIQ
 $c->safe_psql('DROP SCHEMA prey, planted CASCADE; DROP ROLE planter');
 $c->node_safe_psql(1, 'DROP SCHEMA planted CASCADE');
 
-# who may only make tables in a schema does not say where those of others go, whatever he has switched off
+# a role that may only create tables in a schema does not choose the node of other roles' tables,
+# whatever it has switched off
 $c->safe_psql('CREATE ROLE passing_by; CREATE SCHEMA open_to_all; GRANT ALL ON SCHEMA open_to_all TO passing_by; CREATE TABLE open_to_all.mine (id int)');
 $c->psql_fails_like("SET ROLE passing_by; SET shardfdw.enable_ddl_propagation = off; $_", qr/42501.*must be owner of schema open_to_all to make table "shardfdw_home"/s, "a guest: $_")
   for 'CREATE TABLE open_to_all.shardfdw_home (id int) PARTITION BY HASH (id)', 'CREATE TABLE open_to_all.x (id int) PARTITION BY HASH (id); ALTER TABLE open_to_all.x RENAME TO shardfdw_home';

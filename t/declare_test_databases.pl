@@ -7,7 +7,7 @@ use warnings;
 use ShardCluster;
 use Test::More;
 
-# nodes are databases of one further server, called after the database here
+# nodes are databases of one more server, named after the coordinator's database
 my $c = ShardCluster->new(nodes => 1, add_nodes => 0);
 my $server = $c->coordinator;
 my ($host, $port) = $c->node_address(1);
@@ -35,7 +35,7 @@ for my $run (1, 2)
 	$server->safe_psql('postgres', 'CREATE DATABASE test');
 	in('test', "CREATE EXTENSION shardfdw; $add $schema");
 	is(in('test', $work), '50', "run $run");
-	# in parallel: each worker has a copy, and what it does stays there
+	# in parallel: each worker has a copy, which no other worker changes
 	for my $worker (1, 2)
 	{
 		$server->safe_psql('postgres', "CREATE DATABASE test_$worker TEMPLATE test");

@@ -20,7 +20,7 @@ is("$count{run} run, $count{fragments} fragments", '3 run, 3 fragments', 'blocks
 
 sub error_of { return join ' ', ($c->psql($_[0]))[2] =~ /((?:ERROR|WARNING): .*)/g; }
 
-# What the slot of a node has decoded since the last call, one "table: kind" for each row.
+# Returns what the slot of a node has decoded since the last call, one "table: kind" for each row.
 sub decoded
 {
 	my ($node) = @_;

@@ -160,7 +160,7 @@ $c->safe_psql("SELECT shardfdw.shard_table('sharded.b', 'room', shards => 4); SE
 $c->safe_psql("CREATE VIEW $_.v AS SELECT id, grp FROM $_.t WHERE grp < 5") for 'plain', @kinds;
 $c->safe_psql('ANALYZE');
 
-# What a statement gives and leaves in t, or its SQLSTATE.
+# Returns the rows of a statement and what it leaves in t, or its SQLSTATE.
 sub result
 {
 	my ($kind, $sql) = @_;
@@ -176,7 +176,7 @@ sub result
 	return $status == 0 && $err !~ /ERROR/ ? $out : $err =~ /ERROR: +([0-9A-Z]{5}):/ ? $1 : "error: $err";
 }
 
-# Whether the coordinator computes anything of a query but what it has to combine.
+# Does the coordinator compute a part of the query, except combining results of the nodes?
 sub is_on_coordinator
 {
 	my ($kind, $sql) = @_;

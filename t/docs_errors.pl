@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use SourceMessages;
 use Test::More;
 
-# message -> its SQLSTATEs, '' where they are the node's or those of a warning; where it stands
+# message -> its SQLSTATEs ('' for a node's error or a warning), and its place
 my (%states, %place);
 for (source_messages())
 {
@@ -17,7 +17,7 @@ for (source_messages())
 }
 cmp_ok(scalar keys %states, '>', 300, 'the sources have messages');
 
-# | `message`, `message` | SQLSTATE | ... |; a message stands in one row
+# | `message`, `message` | SQLSTATE | ... |; each message is in one row
 my (%explained, %alone, @twice, @long);
 my $row = 0;
 for (split /\n/, slurp_file('docs/errors.md'))

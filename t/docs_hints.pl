@@ -7,7 +7,8 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# What stands between the parenthesis at the beginning of $text and the one that closes it, split at commas; undef: none does.
+# The text between the parenthesis at the beginning of $text and its closing parenthesis, split at
+# commas. undef if there is none.
 sub arguments
 {
 	my ($text) = @_;
@@ -27,7 +28,7 @@ sub arguments
 	return undef;
 }
 
-# name -> kind, names of the arguments, how many have no default
+# name -> kind, names of the arguments, number of arguments without default
 my %functions;
 for my $file (sort glob 'sql/install/*.sql')
 {
@@ -41,7 +42,7 @@ for my $file (sort glob 'sql/install/*.sql')
 }
 cmp_ok(scalar keys %functions, '>', 50, 'there are functions');
 
-# The literals of a source: place and text. Those of C that follow each other are one.
+# The literals of a source file: position and text. Adjacent literals of C are one.
 sub literals
 {
 	my ($file) = @_;

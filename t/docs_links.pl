@@ -65,7 +65,7 @@ for my $page (@pages)
 	is(join("\n", @long), '', "lines and cells of $page are short");
 }
 
-# The picture of figures has those of the page.
+# The picture of the benchmarks has the figures of the page.
 my $benchmarks = slurp_file('docs/benchmarks.md');
 for my $figure (slurp_file('bench/glance.json') =~ /\[("[^"]+", [\d.]+)\]/g)
 {
@@ -76,7 +76,7 @@ for my $figure (slurp_file('bench/glance.json') =~ /\[("[^"]+", [\d.]+)\]/g)
 	like(slurp_file('docs/images/glance.svg'), qr/>\Q$ratio\E</, "$name is drawn");
 }
 
-# Each block of commands is run by a test that names its page, or says why not.
+# Each block of commands is run by a test that names its page, or has a reason why it is not run.
 my $tests = join '', map { slurp_file($_) } grep { slurp_file($_) =~ /^use DocBlocks;/m } glob 't/*.pl';
 for my $page (@pages)
 {

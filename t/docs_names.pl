@@ -13,7 +13,7 @@ my @words = qw(
   distribute_schema distributed_schemas drop_time_shards move_copy placed_shards replicate_table
   set_shard_schema stale_copies take_over_coordinator undistribute_schema unreplicate_table verify_cluster);
 
-# What is internal now, or has another sense elsewhere.
+# Words that are internal now, or have another meaning elsewhere.
 my @phrases = (
 	qr/\bcopies\s*=>\s*\d/,
 	qr/\bshard_schema\s*=>/,

@@ -17,7 +17,8 @@ $server->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 $server->append_conf('postgresql.conf', "fsync = off\nautovacuum = off\n");
 $server->start;
 
-# The differences between a fresh extension and one that has come from a version, as one text.
+# Returns the differences between a fresh extension and one that was updated from a version, as one
+# text.
 my $n = 0;
 sub upgrade_differs
 {
@@ -38,7 +39,7 @@ my $present = $package->version;
 note "released: $_" for $package->released;
 is(upgrade_differs($_), '', "an upgrade from $_ to $present") for $package->released;
 
-# ---------- the comparison finds what differs ----------
+# ---------- the comparison detects differences ----------
 
 $server->safe_psql('postgres', 'CREATE DATABASE present');
 $server->safe_psql('present', 'CREATE EXTENSION shardfdw');
@@ -48,7 +49,7 @@ my %objects = map { s/: is member$//r => 1 } grep { /: is member$/ } keys %$cata
 cmp_ok(scalar(keys %objects), '>', 100, 'it looks at all of them');
 is(join("\n", differences($catalog, catalog_of($server, 'present'))), '', 'and says the same of the same twice');
 
-# The owner of a database chooses settings that change what texts mean.
+# The owner of a database chooses settings that change the meaning of texts.
 my %setting = (quote_all_identifiers => 'on', array_nulls => 'off', transform_null_equals => 'on',
 	search_path => 'public', datestyle => 'German', intervalstyle => 'sql_standard', extra_float_digits => '0',
 	row_security => 'off', check_function_bodies => 'on', default_toast_compression => 'pglz', bytea_output => 'escape');
@@ -115,7 +116,7 @@ my @mutations = (
 for my $mutation (@mutations)
 {
 	my ($sql, $expected, $first) = @$mutation;
-	# the library's own checks are not what is tested
+	# the library's own checks are not tested here
 	my @found = differences($catalog,
 		catalog_of($server, 'present', join(";\n", 'BEGIN', 'SET LOCAL allow_system_table_mods = on', 'SET LOCAL client_min_messages = warning', $first // (), $sql), 'ROLLBACK'));
 
@@ -125,7 +126,8 @@ is(join("\n", differences($catalog, catalog_of($server, 'present'))), '', 'all o
 
 # ---------- from the present version to a made-up one ----------
 
-# What it changes: the upgrade script's statement, the same change of the install script, and what is found without the statement.
+# For each change: the upgrade script's statement, the same change of the install script, and the
+# difference that is found without the statement.
 my $next = '99.0';
 my $new_function = q{CREATE FUNCTION shardfdw.made_up(a integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT a'};
 my $new_comment = q{COMMENT ON FUNCTION shardfdw.made_up(integer) IS 'Made up.'};
@@ -158,7 +160,7 @@ for my $without (grep { $changes[$_][3] } 0 .. $#changes)
 {
 	$package->edit("sql/shardfdw--$present--$next.sql", qr/.*/s, script($without));
 	$package->install;
-	# what a difference is, is not said
+	# the message does not contain the difference itself
 	is(upgrade_differs($present) =~ s/: ".*$//mgr, $changes[$without][3], "an upgrade without: $changes[$without][0]");
 }
 

@@ -29,7 +29,7 @@ $c->safe_psql(q{
 sub installed { return $c->safe_psql(q{SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'}); }
 sub library { return $c->safe_psql('SELECT shardfdw_internal.library_version()'); }
 
-# What uses tables of nodes, or nodes, whatever the way
+# Statements that use tables of nodes, or nodes, in different ways
 my %uses = (
 	scan             => 'SELECT count(*) FROM t',
 	router           => 'SELECT v FROM t WHERE id = 7',
@@ -63,7 +63,7 @@ sub all_uses_fail
 	}
 }
 
-# What must go on
+# Statements that must continue to work
 sub others_work
 {
 	my ($when) = @_;

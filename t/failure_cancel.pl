@@ -10,8 +10,8 @@ use Time::HiRes qw(time usleep);
 
 my $c = ShardCluster->new(nodes => 2);
 
-# Two tables; one shard of "slow" is a view that sleeps, far longer than any wait of this test. Limits
-# leave room for a busy machine: without the cancel nothing here would end.
+# Two tables. One shard of "slow" is a view that sleeps much longer than any wait of this test.
+# Limits leave room for a busy machine: without the cancel, nothing would end.
 $c->safe_psql(q{
 	CREATE TABLE fast (id int, v int); CREATE TABLE slow (id int, v int)});
 $c->shard_table('fast', 'id', shards => 6);
@@ -107,7 +107,7 @@ ok(scalar(grep { /^CONTEXT:  .*waiting for nodes? .*"node$fast_node"/ms } @conte
 @contexts = ();
 is($c->safe_psql('SELECT count(*), sum(v) FROM fast WHERE id <= 6000'), '6000|18003000', 'nothing of them stayed');
 
-# A node that answers nothing: while it is asked, and while it is connected to.
+# A node that does not answer: to a query, and to a new connection.
 $c->sigstop_node(2);
 for my $mode (@modes)
 {
@@ -121,7 +121,8 @@ $c->sigcont_node(2);
 ok(scalar(grep { /^CONTEXT:  waiting for node "node2"$/m } @contexts), 'and those of connections');
 is($c->safe_psql('SELECT count(*) FROM fast WHERE id <= 6000'), '6000', 'the node is used again');
 
-# Children of an Append that have rows ready, and a reader that takes one now and then (R3).
+# Children of an Append that have rows ready, and a client that fetches one row from time to time
+# (R3).
 for my $mode (@modes)
 {
 	my $fetches = join "\n", ("FETCH 1 FROM c;\nFETCH 40 FROM d;\nSELECT 1 FROM fast WHERE id = 5 AND v = -1;\n") x 40;

@@ -81,8 +81,8 @@ for my $setting (@settings)
 	is(join(',', grep { !/^(|58000)$/ } keys %seen), '', 'numbers of lost sockets are used again');
 }
 
-# R7: RETURNING that fails in the middle, again and again: neither memory nor open sockets grow. t/failure_leaks.pl does so with
-# all kinds of statements.
+# R7: RETURNING that fails in the middle, again and again: neither memory nor the number of open
+# sockets grows. t/failure_leaks.pl does this with all kinds of statements.
 my @failing = (
 	[ 'direct, RETURNING', 'UPDATE single SET v = v + 100000 RETURNING *' ],
 	[ 'direct, RETURNING that fails here', 'UPDATE single SET v = v RETURNING 1 / (id - 100), random()' ],
@@ -108,15 +108,16 @@ for my $kind (@failing)
 	}
 	ok(join(',', keys %codes) =~ /^(22012|23514|23505)$/, "R7: $name fails as it should") || diag join ', ', %codes;
 	cmp_ok($kb[1] - $kb[0], '<', 1024, "R7: $name: memory does not grow (kB: $kb[0], $kb[1])");
-	# Connections that a statement began to open end with it when it fails before they are there, so that the number that
-	# stays is not always the same; the least leak would be one for each of the statements.
+	# If a statement fails while its connections are being opened, they end with it. So the number
+	# of open handles varies. The smallest leak would be one per statement.
 	cmp_ok($handles[1] - $handles[0], '<', $statements / 10, "R7: $name: nor do open sockets and pipes ($handles[0], $handles[1])");
 	$client->close;
 }
 is($c->safe_psql(q{SELECT count(*), sum(v) FROM t}), '2000|99000', 'nothing was written');
 
-# R36: one shard of four fails while the others have done their part. Until the savepoint is rolled back nothing goes on,
-# then everything as if the statement had not been; at the end the table is what a plain one is.
+# R36: one shard of four fails after the others have been changed. Until the savepoint is rolled
+# back, each statement fails. Then the transaction continues as if the statement had not been run.
+# At the end the table equals a plain one.
 $c->safe_psql(q{CREATE TABLE four (id int PRIMARY KEY, v int, w text); CREATE TABLE four_plain (LIKE four INCLUDING ALL);
 	CREATE TABLE source (id int, v int); INSERT INTO source SELECT i, -i FROM generate_series(1001, 1400) i});
 $c->shard_table('four', 'id', shards => 4, nodes => [ 'node1', 'node2' ]);

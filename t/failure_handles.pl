@@ -8,13 +8,14 @@ use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
 
-# The smallest that a server takes.  Core leaves a third of what it does not need itself to connections and the like.
+# The smallest value that a server accepts. Core leaves a third of the rest for connections and the
+# like.
 my $c = ShardCluster->new(nodes => 2, coordinator_conf => "max_files_per_process = 64\n");
 $c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int)});
 $c->shard_table('t', 'id', shards => 32);
 $c->safe_psql(q{INSERT INTO t SELECT g, g FROM generate_series(1, 2000) g});
 
-# What a session says to each of these, one behind the other.
+# The statements of a session on each of these servers, one after the other.
 my @statements = (
 	[ 'a merge of all shards', 'SELECT count(*), sum(id) FROM (SELECT id FROM t ORDER BY id OFFSET 0) s' => '2000|2001000' ],
 	[ 'the same again', 'SELECT count(*), sum(id) FROM (SELECT id FROM t ORDER BY id OFFSET 0) s' => '2000|2001000' ],

@@ -29,7 +29,7 @@ my ($here, $new) = map {
 	(split /\n/, $c->safe_psql("SELECT id FROM generate_series($_, $_ + 99) id, shardfdw.shard_for('t', id) s JOIN pg_foreign_table ON ftrelid = s JOIN pg_foreign_server v ON v.oid = ftserver WHERE srvname = 'node1' AND id NOT BETWEEN 21 AND 100 ORDER BY id"))[0]
 } 1, 101;
 
-# ---- what it may say ----------------------------------------------------------------------------
+# ---- the messages of the hostile node ------------------------------------------------------------
 
 sub message { my ($type, $payload) = @_; return $type . pack('N', 4 + length $payload) . $payload; }
 sub fields  { my (%f) = @_; return join('', map { "$_$f{$_}\0" } sort keys %f) . "\0"; }
@@ -109,7 +109,7 @@ my @statements = (
 	{ name => 'run_on_nodes', sql => q{SELECT result FROM shardfdw.run_on_nodes('SELECT 42') ORDER BY 1}, writes => 1 },
 	{ name => 'connect',   sql => "SELECT v FROM t WHERE id = $here", cold => 1 });
 
-# ---- one cell -----------------------------------------------------------------------------------
+# ---- one case ------------------------------------------------------------------------------------
 
 my $session;
 my %got;        # outcome -> count
@@ -122,7 +122,7 @@ sub connect_session
 	return;
 }
 
-# A query that may have to wait for what a wrong answer has left behind: a cancel ends that.
+# A query that may have to wait for leftovers of a wrong answer. A cancel ends the wait.
 sub ask
 {
 	my ($sql) = @_;
@@ -152,7 +152,7 @@ sub prepare_session
 
 sub rows_text { my ($result, $unordered) = @_; my @rows = map { join '|', map { $_ // 'NULL' } @$_ } @{ $result->{rows} }; return join("\n", @rows) . join "\n", $unordered ? sort split /\n/, $result->{copied} : $result->{copied}; }
 
-# Restores the rows, and sees whether all goes well.
+# Restores the rows, and checks that all statements succeed.
 sub is_well
 {
 	my $wrong = '';
@@ -228,7 +228,7 @@ for my $statement (@statements)
 {
 	next if $ENV{HOSTILE_ONLY} && $statement->{name} ne $ENV{HOSTILE_ONLY};
 
-	# a transaction that was left prepared holds its locks until it is committed or rolled back
+	# a transaction that is still prepared holds its locks until it is committed or rolled back
 	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') for 1 .. 2;
 	prepare_session($statement);
 	$proxy->arm(from => 'none', action => '');
@@ -241,7 +241,7 @@ for my $statement (@statements)
 	note "$statement->{name}: @types";
 	is(is_well(), '', "$statement->{name}: rows are restored");
 
-	# the numbers differ by answer, so that a short run comes by most messages
+	# the numbers differ by answer, so that a short run covers most messages
 	my @turn = map { ($turn + $_) % @answers } 0 .. 7;
 	$turn += 8;
 	my $good = 0;
@@ -253,7 +253,7 @@ for my $statement (@statements)
 		run_cell($statement, $_, @$answer) ? $good++ : $bad++ for @numbers;
 	}
 
-	# a COMMIT whose end never comes, seen by the statement after it only
+	# a COMMIT whose end never comes: only the next statement detects that
 	for my $n (@types - ($statement->{last} // 0) + 1 .. @types)
 	{
 		run_cell($statement, $n, 'nothing', '') ? $good++ : $bad++;
@@ -264,7 +264,7 @@ note sprintf '%d cells in %d s, the slowest %.1f s: %s', $ncells, time - $starte
 
 # ---- rows of nulls -----------------------------------------------------------------------------
 
-# Answers to questions about catalogs, where no null can be. The first row of each statement has
+# Answers to queries of catalogs in which no null is possible. The first row of each statement has
 # nulls, then the second, and so on. Many rows begin with the number of a shard, which may stay.
 $c->safe_psql(q{CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, p int DEFAULT 1, w text);
 	CREATE UNIQUE INDEX ON child (id, w); CREATE TABLE ref (id int PRIMARY KEY); CREATE SEQUENCE s});
@@ -356,7 +356,7 @@ for my $case (
 	is(eval { is_well() } // $@, '', "$name without end: all is well again");
 }
 
-# Answers to what expects no rows, with rows that never end.
+# Answers with rows that never end, to commands that expect no rows.
 {
 	my $name = 'answer to a command';
 	connect_session();

@@ -105,7 +105,7 @@ sub run
 		{
 			my $node = $direct[ $n % 2 ];
 			$node->query("SELECT pg_terminate_backend(pid) FROM $served");
-			# not the function's own wait, which looks ten times a second
+			# the function's own wait checks only ten times a second
 			1 while $node->query("SELECT count(*) FROM $served")->{rows}[0][0] > 0;
 		}
 		my $result = $client->query($sql, @{ $kind->{data} // [] });

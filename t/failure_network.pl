@@ -144,7 +144,8 @@ SKIP:
 {
 	skip 'needs network namespaces', 6 unless $in_namespace;
 
-	# One that reads, one that has sent what is not confirmed; the limits are those that are in force without options.
+	# One session reads, another one has sent data that is not confirmed. The limits are the
+	# defaults.
 	my ($reader, $loader) = map { session() } 1, 2;
 	my $blocker = WireClient->new($c->node(1), 'postgres');
 	$blocker->query('BEGIN; LOCK TABLE ' . (map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('t'))[0]);

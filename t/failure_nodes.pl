@@ -49,7 +49,7 @@ all_fail(qr/58000.*node2/s, 'node is down', 8);
 $c->start_node(2);
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'the node is back');
 
-# It went away between two statements of a session, and of a transaction.
+# The node stopped between two statements of a session, and of a transaction.
 my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 is($session->query_safe('SELECT count(*) FROM t'), '1000', 'a session reads');
 $c->stop_node(2, 'immediate');
@@ -134,7 +134,7 @@ for my $mode ('on', 'off')
 	is($c->safe_psql('SELECT count(*) FROM t'), '1000', "the cluster works again (shard scan $mode)");
 }
 
-# add_node refuses what is not there.
+# add_node refuses a server that does not exist.
 $c->psql_fails_like("SELECT shardfdw.add_node('node3', '127.0.0.1', 1)", qr/58000/, 'add_node: nobody listens');
 $c->psql_fails_like('SELECT shardfdw.add_node(\'node3\', \'127.0.0.1\', ' . $c->node(1)->port . ", 'no_such_db')", qr/no_such_db/, 'add_node: no such database');
 is($c->safe_psql("SELECT count(*) FROM pg_foreign_server WHERE srvname = 'node3'"), '0', 'add_node leaves nothing behind');

@@ -57,7 +57,7 @@ my @statements = (
 	{ name => 'connect',  sql => "SELECT v FROM t WHERE id = $old1", cold => 1 });
 my @actions = qw(kill reset hang cancel);
 
-# ---- what is on the nodes -----------------------------------------------------------------------
+# ---- the state of the nodes ----------------------------------------------------------------------
 
 sub ask_nodes
 {
@@ -100,7 +100,7 @@ my $busy = q{SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '
 my $open = q{SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'};
 my $prepared = q{SELECT count(*) FROM pg_prepared_xacts};
 
-# ---- one cell -----------------------------------------------------------------------------------
+# ---- one case ------------------------------------------------------------------------------------
 
 my %outcomes;     # statement -> action -> outcome -> count
 my %slowest;      # action -> seconds
@@ -121,7 +121,7 @@ sub start_session
 	return $session;
 }
 
-# Undoes what the statement did. Returns what is wrong with the session.
+# Undoes what the statement did. Returns the problems of the session.
 sub clean_up
 {
 	my ($session, $rows) = @_;
@@ -140,16 +140,16 @@ sub clean_up
 	return @wrong;
 }
 
-# What the client has of it: tags, rows, lines of COPY (which come in any order).
+# What the client got: tags, rows, lines of COPY (in any order).
 sub result_text
 {
 	my ($result) = @_;
 	return join '|', @{ $result->{tags} }, sort(split /^/, $result->{copied}), map { join ',', @$_ } @{ $result->{rows} };
 }
 
-# What ends with the statement being sent, and the client being told.
-# False when the message did not come, and the cell is to be tried again (a
-# statement may do with one connection or two): then nothing is counted.
+# Runs the statement, and does the action at message $n. Then checks client, nodes and session.
+# Returns false, and counts nothing, if the message did not come and another attempt follows (a
+# statement may use one connection or two).
 sub run_cell
 {
 	my ($statement, $from, $n, $action, $is_last_try) = @_;
@@ -163,7 +163,7 @@ sub run_cell
 	$session->start_query($statement->{sql}, @{ $statement->{data} // [] });
 	if ($action eq 'hang' || $action eq 'cancel')
 	{
-		# it may have done without that message
+		# the statement may have ended without that message
 		while (!$proxy->fired && !($result = $session->finish_query(0.005))) { last if time > $start + 10; }
 		if (!$result && !($result = $session->finish_query(0.05)))
 		{
@@ -198,7 +198,7 @@ sub run_cell
 	push @wrong, 'it said that it was done, with another result' if $code eq 'done' && result_text($result) ne $statement->{result};
 	push @wrong, "no node is named: $text" if $code =~ /^(08|58)/ && $text !~ /node1/;
 
-	# What is left on nodes ends by itself, except prepared transactions.
+	# Leftovers on nodes end without help, except prepared transactions.
 	my $end = $session->query($statement->{end} // 'ROLLBACK');
 	my $is_done = $statement->{end} ? !$end->{error} && "@{$end->{tags}}" eq 'COMMIT' : $code eq 'done';
 	my $left = wait_zero($busy, 10);
@@ -217,7 +217,7 @@ sub run_cell
 		push @wrong, 'a transaction stays prepared' if count_nodes($prepared);
 	}
 
-	# The ledger: all of it, or nothing.
+	# The ledger must have all of the statement, or nothing.
 	my ($rows, $columns) = state();
 	my $after = {%$before};
 	$statement->{change}->($after) if $statement->{change};
@@ -239,7 +239,8 @@ sub run_cell
 	return 1;
 }
 
-# The numbers of messages to break at, of those with types: all, or the first, the last and some between.
+# The numbers of the messages with types at which to break the connection: all, or the first, the
+# last and some between.
 sub spread
 {
 	my ($types, $wanted) = @_;

@@ -32,7 +32,7 @@ $c->node_safe_psql(1, qq{COMMENT ON TABLE $shard IS 'of the node'; ALTER TABLE $
 my $query = 'SELECT count(*), count(DISTINCT id), sum(total), sum(double), sum(pos), count(DISTINCT kind) FROM orders JOIN lines USING (id)';
 my $before = $c->safe_psql($query);
 my $traces = q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'};
-# All about a shard that a move has to keep.
+# Everything about a shard that a move has to preserve.
 my $definition = qq{SELECT c.relname, c.reloptions, c.relacl, c.relrowsecurity, obj_description(c.oid),
 	(SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attgenerated, attcollation), ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0),
 	(SELECT string_agg(pg_get_indexdef(indexrelid), ',' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = c.oid),
@@ -41,7 +41,7 @@ my $definition = qq{SELECT c.relname, c.reloptions, c.relacl, c.relrowsecurity, 
 	FROM pg_class c WHERE c.relname IN ('$shard', '$lines') ORDER BY 1};
 my $was = $c->node_safe_psql(1, $definition);
 
-# ---------- what is in the way ----------
+# ---------- moves that are refused ----------
 
 sub fails
 {

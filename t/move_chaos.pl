@@ -93,7 +93,7 @@ sub lines { my ($pattern) = @_; return grep { /$pattern/ } map { split /\n/, slu
 
 # ---------- jobs ----------
 
-# A call that starts a job on the table as it is now.
+# Returns a call that starts a job on the table in its present state.
 sub choose_job
 {
 	my $kind = $c->ask(q{SELECT relkind FROM pg_class WHERE relname = 't'});
@@ -142,7 +142,7 @@ while (time < $end)
 	}
 	wait_up();
 	$happened{$what}{$event}++;
-	# the job, or a message that says what to do
+	# the job, or a message with advice
 	note "$what, $event: " . ($err =~ s/\n.*//sr) if $err =~ /ERROR/;
 	eval { $c->set_faults('') };
 }
@@ -152,7 +152,7 @@ append_to_file("$dir/stop", '');
 waitpid $_, 0 for @pids;
 note join "\n", map { my $what = $_; "$what: " . join ', ', map { "$_ $happened{$what}{$_}" } sort keys %{ $happened{$what} } } sort keys %happened;
 
-# ---------- what is left ----------
+# ---------- leftovers ----------
 
 $c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
 $c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'walsender'}, $_) for 1 .. 3;

@@ -31,16 +31,17 @@ sub shards
 	return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY shard::text});
 }
 
-# Where the first shard is; splits, which give it other names, are of those whose number is odd.
+# Returns the node of the first shard. Splits, which rename shards, split only shards with odd
+# numbers.
 sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } shards())[0]; }
 
-# What has to hold after whatever has happened.
+# Checks what must be true after every event.
 sub check
 {
 	my ($name) = @_;
 	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
-	# A walsender that has lost its client needs a moment. Recovery needs locks that sessions still
-	# hold whose clients are gone.
+	# A walsender that has lost its client needs a moment to end. Recovery needs locks that sessions
+	# of lost clients still hold.
 	my ($end, $left) = (time + 60);
 	do
 	{

@@ -30,7 +30,7 @@ my $clean = '0|0|0|0|0|0';
 # shard, node of each shard of t
 sub shards { return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY shard::text}); }
 
-# What is wrong after a cut; '' for nothing.
+# Returns what is wrong after a cut; '' for nothing.
 sub wrong
 {
 	my ($left, $end) = ('', time + 60);
@@ -53,7 +53,8 @@ sub wrong
 	return '';
 }
 
-# Cuts job, a function that returns the SQL that starts it, at messages of a node until there are no more.
+# Cuts job, a function that returns the SQL that starts it, at one message of a node after the
+# other, until there are no more.
 sub cut
 {
 	my ($name, $first, $node, $from, $job) = @_;
@@ -80,7 +81,7 @@ sub cut
 	return;
 }
 
-# The node where t_00 is, and SQL that moves it away.
+# The node of t_00, and SQL that moves the shard to the other node.
 sub place { return (shards())[0][1]; }
 
 my $first = 1;
@@ -88,7 +89,8 @@ for my $mode (qw(online block))
 {
 	for my $from (qw(node coordinator))
 	{
-		# the shard may be on either node when the next one starts: bring it to the one that is to be the source
+		# the shard may be on either node when the next round starts: move it to the node that will
+		# be the source
 		for my $role (qw(source target))
 		{
 			cut("$mode move, $role, from the $from", $first, 1, $from, sub {

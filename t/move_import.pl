@@ -23,10 +23,10 @@ sub there { return $source->safe_psql('postgres', $_[0]); }
 # call(table[, further arguments]): a call of import_table().
 sub call { my ($table, $more) = @_; return "SELECT shardfdw.import_table('$table', '$conninfo'" . ($more ? ", $more" : '') . ')'; }
 
-# error_of(SQL): its error, or nothing.
+# error_of(SQL): returns its error, or nothing.
 sub error_of { my (undef, undef, $err) = $c->psql($_[0]); return join "\n", grep { /ERROR|DETAIL|HINT/ } map { s/^psql:\S+\s+//r } split /\n/, $err; }
 
-# The rows of a table there and here are the same.
+# Checks that source and coordinator have the same rows of a table.
 sub same
 {
 	my ($table, $what) = @_;
@@ -42,7 +42,7 @@ sub follows
 	return $job;
 }
 
-# There and here, with options of the sharded table.
+# Creates a table on the source and on the coordinator, with options of the sharded table.
 sub make
 {
 	my ($table, $columns, $more) = @_;
@@ -111,7 +111,8 @@ for my $table (sort keys %jobs)
 is($c->safe_psql("INSERT INTO wide (k) VALUES (5) RETURNING id"), '302', 'numbers go on where those of the source are');
 is(error_of("SELECT shardfdw.cut_over($jobs{wide})"), "ERROR:  job $jobs{wide} has ended", 'an import that has ended cannot cut over');
 
-# keys whose types have a length; keys that are not unique at each moment; a column that is generated here alone
+# keys whose types have a length; keys that are not unique at each moment; a column that is
+# generated on the coordinator only
 make('padded', 'id char(5), b bit(4), v text, PRIMARY KEY (id, b)', q{key => 'id', shards => 4});
 there(q{INSERT INTO padded SELECT k, i::bit(4), k || i FROM unnest('{a,ab,abc,b}'::text[]) k, generate_series(0, 15) i;
 	CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text, w text); ALTER TABLE deferred REPLICA IDENTITY FULL; ALTER TABLE deferred ALTER w SET STORAGE EXTERNAL;
@@ -140,14 +141,14 @@ there("UPDATE emptied SET v = 'v'; BEGIN; INSERT INTO emptied VALUES (0); TRUNCA
 is(error_of("SELECT shardfdw.cut_over($job)"), '', 'truncated: it cuts over');
 same('emptied', 'and has what came after');
 
-# a partition is closed for those, too, who name its parent
+# a partition is also closed for sessions that use its parent
 there("CREATE TABLE years (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE year PARTITION OF years FOR VALUES FROM (0) TO (1000); INSERT INTO years VALUES (1, 'v')");
 $c->safe_psql("CREATE TABLE year (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('year', shards => 2)");
 $job = follows('year');
 is(error_of("SELECT shardfdw.cut_over($job)"), '', 'a partition: it cuts over');
 like(($source->psql('postgres', $_))[2], qr/table "year" has moved to another server/, "closed: $_") for 'INSERT INTO years VALUES (2)', "UPDATE years SET v = 'w'", 'DELETE FROM years', 'TRUNCATE years', 'UPDATE year SET v = NULL WHERE false';
 
-# what is not sent any more is noticed
+# the job notices tables that are no longer published
 make('muted', 'id int PRIMARY KEY, v text');
 there('INSERT INTO muted VALUES (1); CREATE PUBLICATION muted FOR TABLE muted');
 for my $change ("ALTER PUBLICATION muted SET (publish = 'insert'); UPDATE muted SET v = 'w'; ALTER PUBLICATION muted SET (publish = 'insert, update, delete, truncate')",
@@ -174,7 +175,7 @@ there('DELETE FROM renamed WHERE id > 5');
 is(error_of("SELECT shardfdw.cut_over($job)"), '', 'a table that was renamed: it cuts over');
 is($c->safe_psql('SELECT (SELECT count(*) FROM renamed_then), (SELECT count(*) FROM renamed)'), '5|10', 'changes go to it, and not to the one that has its name');
 
-# who has the table locked here does not keep the source's writers waiting
+# a session that has locked the table on the coordinator does not keep the source's writers waiting
 make('held', 'id int PRIMARY KEY, v int');
 there('INSERT INTO held VALUES (1, 0)');
 $job = follows('held');
@@ -229,7 +230,7 @@ my ($changes, $pause) = split /\|/, $c->safe_psql("SELECT changes_applied, (extr
 cmp_ok($changes, '>', 500, "changes that were followed: $changes");
 diag("pause of writers in ms: $pause");
 
-# ---------- what keeps it from beginning ----------
+# ---------- imports that are refused ----------
 there(q{CREATE TABLE nokey (id int NOT NULL, v text); CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10); INSERT INTO parted VALUES (1), (2);
 	CREATE UNLOGGED TABLE quick (id int PRIMARY KEY); CREATE VIEW looks AS SELECT 1 AS id; CREATE TABLE other (id bigint PRIMARY KEY, extra int);
 	CREATE TABLE late (id int PRIMARY KEY DEFERRABLE); CREATE TABLE made (id int, g int GENERATED ALWAYS AS (id) STORED PRIMARY KEY);
@@ -392,7 +393,8 @@ $c->wait_for("SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions() 
 $c->wait_for("SELECT count(*) = 0 FROM pg_trigger WHERE tgname = 'shardfdw_import'");
 is($c->safe_psql('SELECT count(*) FROM fragile'), 0, 'and is emptied when the node is back');
 
-# the last one is closed when its process stumbles: all rows are here, and the source refuses writes
+# the last import is completed when its process fails: the coordinator has all rows, and the source
+# refuses writes
 $job = follows('fragile');
 fault('import_closed=error');
 like(error_of("SELECT shardfdw.cut_over($job)"), qr/HINT:  If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON public\.fragile\. If the source accepts writes: DROP TRIGGER \S+ ON public\.fragile; TRUNCATE public\.fragile; and import again/, 'an error when it was closed says what to do');

@@ -12,7 +12,7 @@ my $c = ShardCluster->new(nodes => 3, map { $_ => "wal_level = logical\nmax_wal_
 my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
 
-# Has the mover stop at a fault point, and go on.
+# Lets the mover stop at a fault point. Another call lets it continue.
 sub hold
 {
 	my ($point) = @_;
@@ -74,7 +74,7 @@ is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relname = 'quoted
 
 # ---------- a job of a predecessor ----------
 
-# The identity is another one after a take-over, be it of the same server.
+# After a take-over the identity is another one, even on the same server.
 make_table('inherited', '{node1,node3}');
 hold('move_prepared');
 my $inherited = start_move('inherited', 'node2', 'preparing');
@@ -88,7 +88,7 @@ my $staging = q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = r
 is($c->node_safe_psql(2, $staging), 1, 'a job whose process was killed leaves its tables');
 my $predecessor = $c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()');
 $c->safe_psql('SELECT shardfdw.promote_coordinator()');
-# as a job that shards a table marks what it makes
+# marked like the tables of a job that shards a table
 $c->safe_psql("CREATE TABLE made (); COMMENT ON TABLE made IS 'job 77 of coordinator $predecessor'");
 my @left = split /\n/, $c->safe_psql('SELECT node, action
 	FROM shardfdw.recover_prepared_transactions() ORDER BY 1');
@@ -100,7 +100,7 @@ ok((grep { /^\|not removed: what job 77 $of.*$hint/ } @left), 'and what is on th
 is($c->node_safe_psql(2, $staging), 1, 'a successor that may lack commits leaves them');
 $c->safe_psql("SELECT shardfdw.resolve_transaction('$predecessor', 'rollback')");
 
-# as if this server lacked the commit by which the shard has moved
+# the state after this server has lost the commit that moved the shard
 $c->node_safe_psql(1, 'ALTER TABLE inherited_00 RENAME TO away');
 like($c->safe_psql('SELECT string_agg(action, $$ $$) FROM shardfdw.recover_prepared_transactions()'), qr/not removed: what job $inherited of a predecessor has left: nothing tells/, 'nor does one that should have them all, where the source says something else');
 is($c->node_safe_psql(2, $staging), 1, 'they are there');
@@ -124,7 +124,7 @@ for my $name ('a_node', 'b_node')
 	is($c->safe_psql("SELECT count(*) FROM aliased_$name"), 100, "the table is not taken for that of the other server: $name");
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
 }
-# a server that is gone: recovery must not decide about tables that were made for it
+# a server that is not available: recovery must not decide about tables that were created for it
 make_table('orphaned', '{node1,node3}');
 die_switched('orphaned', 'b_node');
 $c->safe_psql(q{ALTER TABLE orphaned DETACH PARTITION orphaned_00; SET shardfdw.enable_ddl_propagation = off; DROP FOREIGN TABLE orphaned_00; DROP TABLE aliased_a_node, aliased_b_node; SELECT shardfdw.remove_node('b_node');
@@ -230,7 +230,7 @@ $old->quit;
 is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
 is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relname IN ('named_00', 'older')}), 'named_00', 'the old table is dropped, not the one that has its name');
 
-# ---------- settings of databases and roles that are not meant for moves ----------
+# ---------- settings of databases and roles that do not suit moves ----------
 
 $c->safe_psql(q{ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'; ALTER DATABASE postgres SET default_transaction_read_only = on});
 is(($c->psql(q{BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT shardfdw.move_shard('named_00', 'node3'); COMMIT}))[2], '', 'defaults of the coordinator');
@@ -240,7 +240,7 @@ $c->node_safe_psql(3, 'CREATE INDEX ON named_00 (slow(v))');
 $c->node_safe_psql(2, q{ALTER DATABASE postgres SET statement_timeout = '2s'});
 $c->safe_psql('SELECT shardfdw.disconnect()');
 is(($c->psql(q{SELECT shardfdw.move_shard('named_00', 'node2')}))[2], '', 'time-outs of a node');
-# who waits behind the job's lock, and before whom its own reads would have to wait
+# a session that waits for the job's lock, and that the job's reads would have to wait for
 hold('move_copied');
 $job = $c->ask(q{SELECT shardfdw.move_shard('named_00', 'node3', mode => 'block', wait => false)});
 $c->wait_for(qq{SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname LIKE 'shardfdw%_${job}_%' AND c.relname = 'named_00' AND pg_relation_size(c.oid) > 0}, 3);
@@ -271,7 +271,7 @@ wait_for_no_job();
 $c->safe_psql(q{CREATE TABLE aside (); CREATE TABLE solo (id int PRIMARY KEY); SELECT shardfdw.shard_table('solo', 'id', shards => 1, nodes => '{node1}', colocate_with => NULL)});
 for my $way ('', 'by way of another session')
 {
-	# the second job waits for the node, and looks at its tables when its turn has come
+	# the second job waits for the node's turn, and checks its tables when it has got the turn
 	hold('move_copied');
 	my $first = start_move('named', 'node2', 'copying');
 	my $second = $c->ask(q{SELECT shardfdw.move_shard('solo_00', 'node2', wait => false)});
@@ -311,7 +311,7 @@ for my $way ('', 'by way of another session')
 	$c->ask_until(q{SELECT count(*) = 1 FROM shardfdw.jobs WHERE state = 'running' AND waits_for IS NOT NULL});
 	my $indexes = $c->start_sql('CREATE INDEX CONCURRENTLY ON indexed (k)');
 	$c->ask_until(q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'virtualxid')});
-	# as long as several looks take
+	# for the time of several checks
 	$c->ask('SELECT pg_sleep(4)');
 	$between->query('ROLLBACK');
 	$between->quit;
@@ -364,7 +364,7 @@ sub key_and_comment
 }
 
 $c->safe_psql('CREATE TABLE parent (r int PRIMARY KEY); INSERT INTO parent VALUES (1); SELECT shardfdw.create_reference_table($$parent$$)');
-# numbers of shards that no other table has: none moves with these
+# numbers of shards that no other table has, so that these tables move alone
 my %shards = (broken => 3, locked => 4, moved => 5);
 for my $table (sort keys %shards)
 {

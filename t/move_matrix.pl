@@ -63,10 +63,10 @@ $c->safe_psql(q{CREATE TYPE mood AS ENUM ('bad', 'good'); CREATE TYPE pair AS (a
 
 sub quoted { my ($name) = @_; $name =~ s/"/""/g; return qq{"$name"}; }
 
-# Both tables of a kind, with their rows, for a move, a split and a merge.
+# Creates both tables of each kind with their rows, for a move, a split and a merge.
 my @cases = map { my $kind = $_; map { { %$kind, how => $_, table => $_ eq 'move' ? $kind->{name} : "$kind->{name} $_" } } qw(move split merge) } @kinds;
-# Tables of one key type, number of shards and nodes are colocated: those that move go together, the others each by itself.
-# Of merges the shards 0 and 3 of 6 are on one node.
+# Tables with the same key type, number of shards and nodes are colocated. Those that move go
+# together, the others alone. In merges, shards 0 and 3 of 6 are on the same node.
 for my $i (0 .. $#cases)
 {
 	my @bits = map { 1 + ($i / 3 >> $_ & 1) } 0 .. 3;
@@ -103,7 +103,7 @@ for my $case (@cases)
 	my @pieces = map { my $i = $_; $t =~ s/"$/sprintf '_%02d"', $i/er } @{ $case->{new} };
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
-	# the changes come when the copy has been made
+	# the changes come after the copy
 	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
@@ -130,7 +130,7 @@ for my $case (@cases)
 	is($c->ask("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
 }
 
-# ---------- a byte that is not what it was ----------
+# ---------- a byte that was changed ----------
 
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 append_to_file($file, '');

@@ -73,7 +73,8 @@ $c->wait_for_slots;
 is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
 is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
-# what a job copies in a second can be limited, also while it runs; at this rate the copy would take hours
+# the rate of a job's copy can be limited, also while it runs; at this rate the copy would take
+# hours
 $c->safe_psql(q{CREATE TABLE slow (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('slow', 'id', 1, '{node1}');
 	INSERT INTO slow SELECT i, repeat('v', 1000) FROM generate_series(1, 5000) i});
 $c->coordinator->append_conf('postgresql.conf', "shardfdw.max_move_rate = '1kB'");

@@ -81,7 +81,7 @@ for my $snapshot (qw(node cluster))
 	is($c->node_safe_psql($from, q{SELECT count(*) FROM pg_class WHERE relname = 't_00'}), 0, 'the old table is gone');
 }
 
-# ---------- those who keep a move waiting ----------
+# ---------- sessions that keep a move waiting ----------
 
 {
 	my $writer = $c->coordinator->background_psql('postgres');
@@ -128,7 +128,7 @@ for my $snapshot (qw(node cluster))
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'a move says whose locks it waits for');
 }
 
-# ---------- one that is prepared ----------
+# ---------- a prepared transaction ----------
 
 {
 	my $from = place();
@@ -174,7 +174,7 @@ SKIP:
 	}
 }
 
-# ---------- tables that are not there for the job ----------
+# ---------- tables that the job does not see ----------
 
 for my $call ("shard_table('fresh', mode => 'online')", "shard_table('fresh', mode => 'online', wait => false)")
 {

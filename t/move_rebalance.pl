@@ -69,7 +69,7 @@ is($c->safe_psql(q{SELECT string_agg(DISTINCT target, ' '), count(*) FROM shardf
 fails(q{ALTER SERVER node3 OPTIONS (SET capacity '0')}, qr/"capacity" must be a finite value greater than zero/, 'no node without capacity');
 $c->safe_psql(q{ALTER SERVER node3 OPTIONS (DROP capacity)});
 
-# ---------- what stays ----------
+# ---------- shards that do not move ----------
 
 my $pinned = $c->safe_psql(q{SELECT min(shard::text) FROM shardfdw.shards WHERE node = 'node1' AND relation = 'orders'::regclass});
 $c->safe_psql("ALTER FOREIGN TABLE $pinned OPTIONS (ADD pinned 'true')");
@@ -171,8 +171,8 @@ is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards
 
 # ---------- random sizes and capacities ----------
 
-# Each plan ends, each of its moves leaves the balance no worse, takes what may move from where it is, moves nothing twice,
-# and empties what has no capacity.
+# Each plan ends. No move makes the balance worse. Each moves a shard that may move from its present
+# node. No shard moves twice. Nodes without capacity become empty.
 is($c->safe_psql(q{
 	SELECT setseed(0.17);
 	CREATE TEMP TABLE trial AS SELECT t, 1 + (random() * 7)::int AS nodes, (random() * 60)::int AS items, random() AS skew FROM generate_series(1, 500) t;

@@ -52,7 +52,8 @@ like(error('other', "SELECT shardfdw.cancel_job($job)"), qr/must be a member of 
 like($c->safe_psql(q{SELECT string_agg(error, ' ') FROM shardfdw.jobs}), qr/may not replicate/, 'its errors are seen');
 is($c->coordinator->safe_psql('postgres', q{SELECT count(*) FROM shardfdw.jobs WHERE error IS NOT NULL}, extra_params => [ '-U', 'other' ]), 0, 'but not by others');
 
-# Numbers that are not in the journal are no role's: who claims them keeps off no other role. Those of subscriptions are negative.
+# Numbers that are not in the journal belong to no role. A role that claims such a number does not
+# block other roles. Numbers of subscriptions are negative.
 {
 	my $holds = $c->coordinator->background_psql('postgres', extra_params => [ '-U', 'other' ]);
 	my $claim = 'SELECT shardfdw_internal.claim_job(1000000, 0), shardfdw_internal.claim_job(-5, 0)';
@@ -103,8 +104,9 @@ SKIP:
 
 # ---------- schemas of others on the target ----------
 
-# A schema of that name on the target stays what it is, unless the extension has made it for the move. A superuser puts
-# no shard into a schema of a role that owns neither the shard nor the schema here: that role could exchange the shard.
+# A schema with that name on the target is not changed, unless the extension has created it for the
+# move. A superuser moves no shard into a schema of a role that owns neither the shard nor the
+# schema here: that role could replace the shard.
 {
 	my $h = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 	for my $i (1 .. 3)
@@ -126,7 +128,7 @@ SKIP:
 		{
 			$h->psql_fails_like("$move;", qr/42501: schema $schema on node "node$i" belongs to role "vic"/, "a superuser puts no shard of another role into schema $schema of a third role");
 			is($h->node_safe_psql($i, sprintf $state, $schema), $before, "and leaves schema $schema as it is");
-			# a role that is no superuser on the node, and may make tables there
+			# a role that is not a superuser on the node, and may create tables there
 			$h->node_safe_psql($i, "GRANT CREATE ON SCHEMA $schema TO own; GRANT USAGE ON SCHEMA $schema TO own");
 			$before = $h->node_safe_psql($i, sprintf $state, $schema);
 			$move = "SET ROLE own; $move";
@@ -136,12 +138,13 @@ SKIP:
 	}
 	$h->safe_psql(q{CREATE ROLE late; SELECT shardfdw.add_user('late', password => 'pw-late')});
 	is($h->node_safe_psql(2, q{SELECT nspacl FROM pg_namespace WHERE nspname = 'typed'}), '{vic=UC/vic,friend=U/vic,own=UC/vic}', 'nor does add_user() give rights on it');
-	# One that the extension makes is as on the source, with a type in it, too.
+	# A schema that the extension creates is the same as on the source, also one with a type.
 	$h->safe_psql(q{SET ROLE own; CREATE SCHEMA mine; GRANT USAGE ON SCHEMA mine TO PUBLIC; CREATE TYPE mine.mood AS ENUM ('a'); CREATE TABLE mine.t (k int PRIMARY KEY, m mine.mood);
 		SELECT shardfdw.shard_table('mine.t', 'k', shards => 1, nodes => '{node1}'); GRANT USAGE ON SCHEMA mine TO PUBLIC});
 	$h->safe_psql(q{SELECT shardfdw.move_shard('mine.t_00', 'node2', mode => 'block')});
 	is($h->node_safe_psql(2, sprintf $state, 'mine'), $h->node_safe_psql(1, sprintf $state, 'mine'), 'a schema that the extension has made is as on the source');
-	# Owner and privileges are given in the turn of those who make objects and grant rights on nodes: of two sessions that do it at the same time one fails.
+	# Owner and privileges are set in the turn of sessions that create objects and grant rights on
+	# nodes. Without the turn, one of two such sessions would fail.
 	{
 		my $turn = $h->coordinator->background_psql('postgres');
 		$h->safe_psql(q{SET ROLE own; CREATE SCHEMA turned; GRANT USAGE ON SCHEMA turned TO PUBLIC; CREATE TABLE turned.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('turned.t', 'k', shards => 1, nodes => '{node1}')});
@@ -162,7 +165,7 @@ SKIP:
 			RETURN i;
 		END $$};
 	$h->node_safe_psql($_, "GRANT CREATE ON SCHEMA public TO own; SET ROLE own; $spy; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int)") for 1 .. 3;
-	# on the target the operator has a negator, which the planner takes for NOT
+	# on the target the operator has a negator, which the planner uses for NOT
 	$h->node_safe_psql(2, q{SET ROLE own; CREATE FUNCTION spy(a int, b int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(a) <> b'; CREATE OPERATOR !==== (FUNCTION = spy, LEFTARG = int, RIGHTARG = int, NEGATOR = ====)});
 	$h->safe_psql("GRANT CREATE ON SCHEMA public TO own; SET ROLE own; $spy; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int)");
 	# and a function a namesake that fits better
@@ -188,7 +191,8 @@ SKIP:
 		is($h->node_safe_psql(3, "SELECT (SELECT count(*) FROM ${table}_00), (SELECT count(*) FROM pg_statistic_ext s JOIN pg_class c ON c.oid = s.stxrelid WHERE c.relname = '${table}_00')"), '20|' . ($table eq 'counted' ? 1 : 0), 'with rows and statistics');
 	}
 
-	# What an owner makes on the source when the check is done: rows are read by COPY, which calls none of it.
+	# What an owner creates on the source after the check: COPY reads the rows, and calls none of
+	# it.
 	SKIP:
 	{
 		skip 'needs a build with FAULT_POINTS=1', 2 unless $h->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
@@ -207,9 +211,10 @@ SKIP:
 	}
 }
 
-# ---------- what the source says is no command ----------
+# ---------- texts from the source are not commands ----------
 
-# Its superuser has functions of his own write what a table is made of: nothing of it is run on the target, or here.
+# The source's superuser lets functions write the definition of a table. Nothing of it is run on the
+# target or on the coordinator.
 {
 	my $h = ShardCluster->new(nodes => 2);
 	my @lies = (
@@ -244,7 +249,7 @@ SKIP:
 	$h->safe_psql(q{SELECT shardfdw.move_shard('told_00', 'node2', mode => 'block')});
 	is($h->safe_psql('SELECT count(*) FROM told'), '1', 'an honest node');
 
-	# Each command is about the table that is moved, and about nothing else.
+	# Each command changes the moved table only.
 	my $checked = q{SELECT shardfdw_internal.checked_part($command$%s$command$, 'job.t', 'public.t', '{public.ref}')};
 	$h->safe_psql(sprintf $checked, $_) for (
 		q{CREATE UNLOGGED TABLE job.t (a int COLLATE "C" DEFAULT 1 NOT NULL, b int GENERATED ALWAYS AS (a + 1) STORED, CONSTRAINT c CHECK (a > 0)) WITH (fillfactor = 50)},

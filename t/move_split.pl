@@ -13,7 +13,7 @@ my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings W
 my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_replication_slots),
 	(SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'), (SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')};
 
-# What has to hold at any time: nothing is left, and nothing differs.
+# Checks what must be true at any time: no leftovers, and no differences.
 sub clean
 {
 	my ($name) = @_;
@@ -55,7 +55,7 @@ $c->node_safe_psql($node, q{COMMENT ON TABLE orders_01 IS 'of the node'; CREATE 
 my $query = 'SELECT count(*), count(DISTINCT id), sum(total), sum(double), sum(pos) FROM orders JOIN lines USING (id)';
 my $before = $c->safe_psql($query);
 
-# ---------- what is in the way ----------
+# ---------- splits that are refused ----------
 
 sub fails
 {
@@ -131,7 +131,7 @@ is($c->node_safe_psql($node, q{SELECT string_agg(conrelid::regclass || ' ' || pg
 is($c->node_safe_psql($node, q{SELECT string_agg(pg_get_statisticsobjdef(oid), ', ') FROM pg_statistic_ext WHERE stxrelid = 'lines_04'::regclass}), 'CREATE STATISTICS public.item_pos_04 ON pos, item FROM lines_04', 'statistics');
 is($c->node_safe_psql($node, q{SELECT has_table_privilege('clerk', 'orders_05', 'SELECT'), has_column_privilege('clerk', 'orders_05', 'total', 'UPDATE')}), $c->node_safe_psql($node == 1 ? 2 : 1, q{SELECT has_table_privilege('clerk', c.oid, 'SELECT'), has_column_privilege('clerk', c.oid, 'total', 'UPDATE') FROM pg_class c WHERE relname ~ '^orders_\d+$' LIMIT 1}), 'privileges');
 
-# what is done to the table reaches the pieces
+# changes of the table also change the pieces
 $c->safe_psql('ALTER TABLE orders ADD COLUMN note text; DROP INDEX orders_customer_idx, by_lower; ALTER TABLE lines DROP CONSTRAINT lines_id_item_pos_key; CREATE INDEX ON lines (pos);
 	DELETE FROM lines WHERE id % 10 = 0; DELETE FROM orders WHERE id % 10 = 0; UPDATE orders SET total = total + 1; INSERT INTO orders (id, customer) SELECT g, $$x$$ FROM generate_series(2000, 2100) g');
 is($c->safe_psql('SELECT count(*), (SELECT count(*) FROM lines), min(total) FROM orders'), '1001|1800|2.00', 'DDL and writes find the pieces') || diag($c->safe_psql('SELECT min(total) FROM orders'));
@@ -221,8 +221,8 @@ for my $n (12, 6, 1, 2)
 is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
 clean('all shards');
 
-# What set_shard_count does next, from one number of shards to another: the largest step towards the
-# target.
+# The next step of set_shard_count from one number of shards to another: the largest step towards
+# the target.
 for ([1, 66, 'split 33'], [2, 132, 'split 33'], [3, 48, 'split 16'], [18, 1, 'merge 9'], [31, 1, '31 shards of modulus 31'], [30, 2, 'merge 15'], [1, 67, 'split into more than 64'], [2, 2 * 131, 'split into more than 64'])
 {
 	my ($from, $to, $step) = @$_;
@@ -246,8 +246,8 @@ $c->safe_psql(q{SELECT shardfdw.shard_table('twice', 'id', shards => 2, nodes =>
 	is($c->safe_psql('SELECT count(*) FROM twice') . ' ' . $c->safe_psql(q{SELECT count(DISTINCT shard) FROM shardfdw.shards WHERE relation = 'twice'::regclass}), '100 4', 'which has its pieces, and its rows');
 }
 
-# No role may read more of the pieces than of the shard, on the coordinator or on nodes, whatever
-# default privileges say.
+# No role may read more rows of the pieces than of the shard, on the coordinator or on nodes,
+# whatever the default privileges are.
 $c->safe_psql(q{CREATE TABLE secret (id int PRIMARY KEY); INSERT INTO secret SELECT generate_series(1, 100)});
 $c->safe_psql(q{SELECT shardfdw.shard_table('secret', 'id', shards => 1, nodes => '{node1}'); GRANT SELECT ON secret_00 TO clerk});
 $c->node_safe_psql(1, 'GRANT INSERT ON secret_00 TO clerk');
@@ -279,11 +279,11 @@ $c->safe_psql('INSERT INTO watched SELECT generate_series(1, 50)');
 is($c->safe_psql('SELECT count(DISTINCT id) || $$ $$ || count(*) FROM seen'), '50 50', 'which fires for each row afterwards');
 $c->safe_psql('ALTER TABLE watched_01 DISABLE TRIGGER see');
 fails(q{SELECT shardfdw.split_shard('watched_01')}, qr/has triggers that are enabled otherwise than those of its table/, 'a trigger that is disabled for one shard');
-# tables of as many shards by such a key are colocated with others
+# tables with the same key type and number of shards are colocated with others
 $c->safe_psql('DROP TABLE steps, twice, secret, watched, seen');
 clean('names, rights, triggers');
 
-# ---------- who sees what ----------
+# ---------- snapshots from before a split ----------
 
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
 $c->shard_table('t', 'id', shards => 2);
@@ -340,7 +340,7 @@ for my $snapshot (qw(node cluster))
 	$c->wait_for('SELECT count(*) = 1 FROM pg_inherits WHERE inhdetachpending');
 	my $reader = $c->coordinator->background_psql('postgres');
 	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT a FROM here');
-	# as if the other shard were new
+	# so that the other shard looks new
 	$c->safe_psql(q{UPDATE pg_foreign_table SET ftoptions = ftoptions WHERE ftrelid = 'lists_1'::regclass});
 	is(scalar $reader->query_safe('SELECT count(*) FROM lists'), 1, 'a partition that is being detached is no former shard');
 	$_->query_safe('COMMIT') for $reader, $user;
@@ -348,7 +348,8 @@ for my $snapshot (qw(node cluster))
 	$c->wait_sql($detach);
 }
 
-# Plans that read or change shards one by one, of which none stands for the one that was split; a table of two levels.
+# Plans that read or change shards one by one, and have no part for the former shard; a table of two
+# levels.
 $c->safe_psql(q{CREATE TABLE alone (id bigint PRIMARY KEY, v int); INSERT INTO alone SELECT i, 0 FROM generate_series(1, 100) i});
 $c->shard_table('alone', 'id', shards => 2);
 $c->safe_psql(q{CREATE TABLE upper_ (id int, half int, v int) PARTITION BY LIST (half); CREATE TABLE upper_1 PARTITION OF upper_ FOR VALUES IN (1) PARTITION BY HASH (id)});
@@ -373,7 +374,8 @@ for my $snapshot (qw(node cluster))
 }
 $c->safe_psql('DROP TABLE upper_, alone');
 
-# The node does not hear of the commit of the switch: what is prepared there has the trigger by which the old table is known.
+# The node does not get the commit of the switch. Its prepared transaction has the trigger that
+# marks the old table.
 SKIP:
 {
 	skip 'needs a build with FAULT_POINTS=1', 8 unless $faults;
@@ -388,7 +390,7 @@ SKIP:
 	clean('unheard of');
 }
 
-# Until the job has ended, the definitions of the new shards stay as they are.
+# Until the job has ended, the definitions of the new shards cannot be changed.
 SKIP:
 {
 	skip 'needs a build with FAULT_POINTS=1', 3 unless $faults;

@@ -18,7 +18,8 @@ sub bounds
 	return $c->ask("SELECT string_agg(c.relname || ' ' || pg_get_expr(c.relpartbound, c.oid), '; ' ORDER BY c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '$table'::regclass");
 }
 
-# Each row is seen through the table, by the shard alone, and where plans look for it by its key.
+# Checks that each row is found through the table, in its shard, and by plans that look it up by its
+# key.
 sub intact
 {
 	my ($table, $key, $name) = @_;
@@ -111,7 +112,7 @@ intact('rest', 'k', 'beside a default partition');
 fails(q{SELECT shardfdw.split_shard('halves_0', at => '{1}')}, qr/first column of the key of table public\.halves is an expression/, 'an expression');
 $c->safe_psql(q{CREATE TABLE spans (k interval) PARTITION BY RANGE (k); SELECT shardfdw.create_shard('spans', 'spans_0', $$FROM ('1 day') TO ('9 days')$$, 'node1')});
 fails(q{SELECT shardfdw.split_shard('spans_0', at => '{2 days}')}, qr/or of a type for which that is not known to be safe/, 'a type whose texts depend on settings');
-# what a domain's owner has written does not run as who splits
+# code of a domain's owner is not run with the rights of the role that splits
 $c->safe_psql(q{CREATE ROLE mallory; GRANT CREATE ON SCHEMA public TO mallory; CREATE TABLE seen (who text); GRANT INSERT ON seen TO PUBLIC});
 $c->node_safe_psql($_, q{CREATE ROLE mallory}) for 1, 2;
 $c->safe_psql(q{SET ROLE mallory; CREATE FUNCTION note(int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.seen VALUES (current_user); RETURN true; END'; CREATE DOMAIN trap AS int CHECK (note(VALUE));

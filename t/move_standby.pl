@@ -39,9 +39,9 @@ sub shown
 
 sub catch_up { $primary->wait_for_catchup('standby', 'replay', $primary->lsn('insert')); return; }
 
-# A case is [ what the session does first, the statement, its result if it begins after the moves,
-# its result if the standby has not replayed the moves, its result without moves ]. A statement that
-# calls pg_advisory_lock_shared() begins before the moves, and goes on after them.
+# A case is [ first statements of the session, the statement, its result if it begins after the
+# moves, its result if the standby has not replayed the moves, its result without moves ]. A
+# statement that calls pg_advisory_lock_shared() begins before the moves, and continues after them.
 my $repeatable = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM o';
 my $cut = "SET shardfdw.snapshot = 'cluster'; $repeatable";
 my $late = 'SELECT count(*) FROM t WHERE

@@ -21,7 +21,7 @@ sub there { return $publisher->safe_psql('postgres', $_[0]); }
 
 sub error_of { my (undef, undef, $err) = $c->psql($_[0]); return join "\n", grep { /ERROR|NOTICE|WARNING|DETAIL|HINT/ } map { s/^psql:\S+\s+//r } split /\n/, $err; }
 
-# Waits until all that has been committed there is here.
+# Waits until the subscriber has all commits of the publisher.
 sub caught_up
 {
 	my ($slot) = @_;
@@ -58,8 +58,9 @@ there(q{ALTER TABLE orders ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REP
 	CREATE PUBLICATION shop FOR TABLE orders, items, kinds, plain, whole, events WITH (publish = 'insert, update, delete, truncate')});
 there('ALTER PUBLICATION shop DROP TABLE events; CREATE PUBLICATION log FOR TABLE events WITH (publish = \'insert\'); CREATE PUBLICATION partly FOR TABLE part WHERE (id > 50)');
 
-# ---------- as whom triggers run ----------
-# From 16 on as the table's owner, unless the subscription says otherwise; before as the subscription's.
+# ---------- role of triggers ----------
+# From 16 on, triggers run as the table's owner, unless the subscription has another setting;
+# before, as the subscription's owner.
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 there('CREATE TABLE owned (id int PRIMARY KEY, v text); CREATE PUBLICATION owned FOR TABLE owned; INSERT INTO owned VALUES (1), (2), (3)');
 $c->safe_psql(q{CREATE ROLE tenant; GRANT USAGE ON FOREIGN SERVER node1, node2 TO tenant; GRANT CREATE ON SCHEMA public TO tenant});
@@ -131,7 +132,7 @@ there(q{BEGIN; TRUNCATE sales, kinds, plain, parts; INSERT INTO kinds VALUES (1,
 caught_up('shop');
 same($_, "$_: truncated with others") for @related;
 $c->safe_psql('ALTER TABLE late_sales ADD FOREIGN KEY (kind) REFERENCES kinds');
-# what a new table refers to has been written, but has not come yet
+# the row that a new row refers to has been written, but has not arrived yet
 my $lock = $c->coordinator->background_psql('postgres');
 $lock->query_safe('BEGIN; LOCK TABLE kinds IN SHARE MODE');
 there(q{INSERT INTO kinds VALUES (50, 'late'); INSERT INTO late_sales VALUES (1, 50); ALTER PUBLICATION shop ADD TABLE late_sales});
@@ -263,13 +264,15 @@ SKIP: {
 		if ($point eq 'subscription_copied') { error_of('ALTER SUBSCRIPTION shop REFRESH PUBLICATION'); }
 		else { there("UPDATE items SET w = w + 1000 WHERE o < 100"); }
 		$c->wait_for_log(qr/all server processes terminated; reinitializing/, $log);
-		# the worker that begins after the crash is killed at this point, too, as long as it does
+		# the worker that starts after the crash is killed at this point, too, while the fault is
+		# set
 		for (1 .. 50) { $c->coordinator->poll_query_until('postgres', 'SELECT true'); last if eval { $c->set_faults(''); 1 }; }
 		caught_up('shop');
 		$c->wait_for('SELECT copied = tables FROM shardfdw.subscriptions');
 		same($point eq 'subscription_copied' ? 'late' : 'items', "killed at $point");
 	}
-	# The position moves with a commit only: not with a transaction that an error or a termination aborts behind the point where it is set.
+	# The position changes only with a commit, and not with a transaction that an error or a
+	# termination aborts after it has set the position.
 	my $wait = $c->coordinator->data_dir . '/shardfdw_fault_subscription_written';
 	append_to_file($wait, '');
 	for my $fault ('error', 'wait')
@@ -285,7 +288,7 @@ SKIP: {
 	}
 }
 
-# ---------- what PostgreSQL 19 brought ----------
+# ---------- new features of PostgreSQL 19 ----------
 SKIP: {
 	skip('needs PostgreSQL 19', 8) if $c->safe_psql('SHOW server_version_num') < 190000;
 	my ($host, $port) = ($publisher->host, $publisher->port);

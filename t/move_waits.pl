@@ -13,7 +13,7 @@ my $c = ShardCluster->new(nodes => 4, node_conf => "wal_level = logical\nmax_wal
 my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
 
-# Has jobs stop at a fault point, and go on.
+# Lets jobs stop at a fault point. Another call lets them continue.
 sub hold
 {
 	my ($point) = @_;
@@ -41,7 +41,7 @@ sub start
 
 sub wait_job { my ($job) = @_; return ($c->psql("SELECT shardfdw.wait_job($job)"))[ 1, 2 ]; }
 
-# What jobs have left on nodes.
+# Lists the leftovers of jobs on nodes.
 sub traces
 {
 	$c->wait_for_slots;
@@ -83,7 +83,8 @@ release('move_copied');
 is((wait_job($job))[0], 'done', 'the job goes on');
 is(traces(), $no_traces, 'and leaves nothing');
 
-# By a session that changes the coordinator alone, so that nothing refuses it: the job ends with an error, and leaves nothing.
+# By a session that changes the coordinator only, so that nothing refuses it. The job ends with an
+# error, and leaves nothing.
 for my $case ([ 'move_copied', 'copying', 'ALTER TABLE t DETACH PARTITION t_00' ], [ 'move_copied', 'copying', 'DROP FOREIGN TABLE t_00' ],
 	[ 'move_compared', 'comparing', 'DROP FOREIGN TABLE t_00' ])
 {
@@ -123,8 +124,9 @@ is(traces(), $no_traces, 'nothing is left');
 
 # ---------- steady transactions that use the tables ----------
 
-# Transactions of up to 0.3 s each, which overlap: the whole table has no moment without one. A lock on it takes attempts that
-# are longer than they are, and each of these keeps others waiting for less than a second.
+# Overlapping transactions of up to 0.3 s: at every moment some transaction uses the table. To lock
+# the whole table, the attempts must be longer than the transactions. Each attempt keeps others
+# waiting for less than a second.
 my $script = $c->coordinator->basedir . '/steady.sql';
 append_to_file($script, "\\set id random(1, 1000)\n\\set ms random(100, 300)\nBEGIN;\nUPDATE t SET v = v + 1 WHERE id = :id;\nSELECT pg_sleep(:ms / 1000.0);\nCOMMIT;\n");
 my ($log) = $c->log_position;

@@ -32,8 +32,9 @@ sub advise
 
 # ---------- three workloads ----------
 
-# In the present database, keys and foreign keys are as applications have them. +key is added to the
-# primary key when the table is sharded. Foreign keys, which begin with "fk", are left out then.
+# In the present database, keys and foreign keys are those of applications. +key is added to the
+# primary key when the table is sharded. Foreign keys, whose names begin with "fk", are left out
+# then.
 my $definitions = q{
 	CREATE TABLE pgbench_branches (bid int PRIMARY KEY, bbalance int, filler char(88));
 	CREATE TABLE pgbench_tellers (tid int PRIMARY KEY, bid int, tbalance int, filler char(84));
@@ -277,7 +278,7 @@ my @statements = split /;\s*\n/, q{
 };
 s/^\s+|;\s*$//g for @statements;
 
-# The same forms for each table and another column of it.
+# The same statements for each table and another column of it.
 my $others = 'bid|delta|plan|price|status|quantity|w_ytd|d_ytd|c_last|o_c_id|no_d_id|ol_i_id|'
   . 's_quantity|h_amount';
 for my $table (@keys)
@@ -294,7 +295,7 @@ for my $table (@keys)
 	  'DELETE FROM t WHERE k = 99999 AND o = v';
 }
 
-# How PostgreSQL's own text output says what a plan does.
+# Returns what a plan does, read from PostgreSQL's text output.
 sub verdict
 {
 	my ($statement) = @_;
@@ -349,7 +350,7 @@ for my $i (sort { $a <=> $b } keys %$found)
 {
 	my $truth = verdict($statements[$i]);
 	$counts{$truth}++;
-	# pg_stat_statements does not show whether the keys are equal: the report says both
+	# pg_stat_statements does not show whether the keys are equal: the report has both answers
 	my $verdict = $found->{$i}{ $statements[$i] =~ /two keys/ ? 'otherwise' : 'verdict' };
 	is($verdict, $truth, $statements[$i])
 	  or diag join "\n", $found->{$i}{query}, $found->{$i}{reason} // '',

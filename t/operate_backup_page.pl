@@ -10,7 +10,8 @@ use ShardCluster;
 use ShardPeers;
 use Test::More;
 
-# PostgreSQL's defaults, which servers of tests do not have; and base backups do not wait for a checkpoint that takes its time.
+# PostgreSQL's defaults, which the servers of tests do not have. Base backups do not wait for a slow
+# checkpoint.
 my $defaults = "max_wal_senders = 10\nwal_level = replica\ncheckpoint_completion_target = 0\n";
 
 # The blocks of a section: [ language, commands ].

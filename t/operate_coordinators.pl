@@ -89,7 +89,7 @@ for my $i (0, 1)
 same('SELECT sum(code) FROM orders WHERE id <= 8', 22 + 8 * 40, 'each counted once');
 nothing_prepared();
 
-# ---------- what is separate on each coordinator ----------
+# ---------- objects that are separate on each coordinator ----------
 
 # sequences
 $both[$_]->safe_psql('ALTER SEQUENCE numbered_id_seq INCREMENT BY 2 RESTART WITH ' . ($_ + 1)) for 0, 1;
@@ -97,7 +97,7 @@ my @inserts = map { $_->start_sql('INSERT INTO numbered (v) SELECT 1 FROM genera
 is(($both[$_]->wait_sql($inserts[$_]))[2], '', 'identity values, coordinator ' . ($_ + 1)) for 0, 1;
 same('SELECT count(*), min(id), max(id) FROM numbered', '1000|1|1000', 'no value twice');
 
-# definitions: made on one, told to the other
+# definitions: created on one coordinator, and then on the other
 my $ddl = "ALTER TABLE orders ADD COLUMN note text DEFAULT 'none'; CREATE INDEX orders_code ON orders (code); ALTER TABLE lines RENAME COLUMN item TO article";
 $c->safe_psql($ddl);
 is($second->safe_psql('SELECT count(*) FROM orders'), 2 * $rows + 100, 'a coordinator that has not been told reads on');
@@ -123,7 +123,7 @@ same($join, $c->safe_psql($join), 'joins have them, too');
 same(ShardCluster::problems(q{check_cluster('rows')}), '', 'replicas on the nodes are as both tables');
 $second->safe_psql('DROP SUBSCRIPTION countries');
 
-# ---------- one of them is lost ----------
+# ---------- a coordinator is lost ----------
 
 $c->safe_psql('BEGIN; UPDATE orders SET code = -1 WHERE id <= 100; COMMIT');
 $c->kill9_coordinator;
@@ -133,7 +133,7 @@ $c->coordinator->start;
 same('SELECT count(*) FROM orders WHERE code = -2', '100', 'and the first when it is back');
 nothing_prepared();
 
-# ---------- one reads from standbys ----------
+# ---------- a coordinator reads from standbys ----------
 
 for my $i (1, 2)
 {

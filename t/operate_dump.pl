@@ -95,7 +95,7 @@ is($c->coordinator->safe_psql('restored', 'SELECT sum(row_count), bool_and(is_eq
 is($c->coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw.resumable_loads'), 0, 'how far loads have come is not in a dump');
 is($c->safe_psql('SELECT name, state FROM shardfdw.resumable_loads'), 'once|finished', 'and stays where they ran');
 
-# The copy writes, too, and the sequence goes on where it was.
+# The copy can write, too, and the sequence continues.
 $c->coordinator->safe_psql('restored', "SET shardfdw.enable_shard_scan = off; INSERT INTO t (v) VALUES (1000), (1001), (1002), (1003)");
 is($c->coordinator->safe_psql('restored', 'SELECT count(*), sum(v), max(id) FROM t'), '504|129256|504', 'rows by the restored coordinator');
 is($c->safe_psql('SELECT count(*), sum(v), max(id) FROM t'), '504|129256|504', 'are on the nodes that both share');

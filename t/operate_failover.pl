@@ -17,8 +17,9 @@ my $c = ShardCluster->new(
 	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 plan skip_all => 'built without fault points' unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 
-# A standby of each node; the coordinator knows both and takes the one that accepts writes. Of the first node it knows
-# one more, whose machine hangs: it takes connections, and says nothing.
+# A standby of each node. The coordinator has both addresses and uses the server that accepts
+# writes. The first node has one more address, whose machine hangs: it accepts connections, and
+# never answers.
 my $silent = IO::Socket::INET->new(Listen => 20, LocalAddr => '127.0.0.1') or die "no socket: $!";
 my @standbys;
 for my $i (1 .. 2)
@@ -56,7 +57,8 @@ my $status = join ' ', map { $_->safe_psql('postgres', 'SELECT pg_is_in_recovery
 is($status, 't t', 'the standbys stand by');
 is($c->safe_psql('SELECT count(*) FROM shardfdw.nodes WHERE port ~ $$^[0-9]+,[0-9]+(,[0-9]+)?$$'), 2, 'the view of nodes shows lists');
 
-# A transaction over both nodes, on these timelines, that has committed here and is still prepared on node $i.
+# A transaction over both nodes, on these timelines. The coordinator has committed it, and on node
+# $i it is still prepared.
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';
 sub start_commit
 {
@@ -93,7 +95,8 @@ is($idle->query_safe('SELECT count(*) FROM t'), '100', 'a session is there befor
 my $busy = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $busy->query_safe('BEGIN; UPDATE t SET v = 99 WHERE id > 90');
 
-# what a session has seen confirmed by all nodes is not asked for after the failover, not even when a later commit of it has failed
+# the session does not query again, after the failover, what it has seen confirmed by all nodes, not
+# even if a later commit of the session has failed
 $idle->query_safe('UPDATE t SET v = v WHERE id <= 50');
 $idle->query('UPDATE t SET v = 77 WHERE id <= 50');
 like($idle->{stderr}, qr/refused/, 'a commit that a node does not prepare');

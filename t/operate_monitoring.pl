@@ -43,7 +43,7 @@ my @shards = $c->shards_of('t');
 my ($shard) = map { $_->[0] } grep { $_->[1] == 1 } @shards;
 my $key = $c->safe_psql("SELECT min(id) FROM generate_series(1, 600) id WHERE shardfdw.shard_for('t', id) = '$shard'::regclass");
 
-# The exporter's session, which it keeps as long as it can; rows of a query as hashes.
+# The exporter's session, which it keeps as long as possible. Returns rows of a query as hashes.
 my $session;
 sub ask
 {
@@ -61,7 +61,7 @@ sub ask
 	return [ map { JSON::PP::decode_json($_->[0]) } @{ $result->{rows} } ];
 }
 
-# ---------- what the files say ----------
+# ---------- the contents of the files ----------
 
 my @queries = $m->queries;
 my %collected = $m->collected;
@@ -129,8 +129,8 @@ like($_->[1], $_->[2], "it may not $_->[0]")
 
 # ---------- scenes ----------
 
-# Returns which alerts fire. By default times and sizes count from the start, so that the test need
-# not wait for an hour. If $exact is set, they are those of the file.
+# Returns the alerts that fire. By default times and sizes count from the start, so that the test
+# need not wait for an hour. If $exact is set, they are those of the file.
 my $exact = 0;
 sub firing
 {
@@ -160,7 +160,8 @@ sub reaches
 }
 
 my %fired;
-# scene(name, alerts that fire, what brings it about, what ends it[, one that may fire, too])
+# scene(name, alerts that fire, function that causes them, function that ends them[, an alert that
+# may fire, too])
 sub scene
 {
 	my ($name, $expected, $begin, $end, $also) = @_;
@@ -211,7 +212,8 @@ my $begin_move = sub {
 	$move = $c->start_sql("SELECT shardfdw.move_shard('$shard', 'node2', mode => 'block')", name => 'move');
 	$c->wait_for('SELECT count(*) = 1 FROM shardfdw.jobs WHERE waits_for IS NOT NULL');
 };
-# Its lag is written into its row: a source that writes that much more than a job follows would take long.
+# The lag is written into the job's row: it would take long to write so much more on a source than a
+# job can apply.
 scene('a job that does not follow', 'ShardfdwJobLag{move}',
 	sub { $begin_move->(); $c->safe_psql('UPDATE shardfdw_internal.job SET lag_bytes = 2000000000') },
 	sub { $writer->query('ROLLBACK'); is(($c->wait_sql($move))[0], 0, 'it goes on'); $no_jobs->(); });
@@ -234,12 +236,12 @@ scene('shards on one node alone', 'ShardfdwShardsUnbalanced{node1}',
 	sub { $c->safe_psql('CREATE TABLE heavy (id int PRIMARY KEY)'); $c->shard_table('heavy', 'id', shards => 12, nodes => ['node1']); },
 	sub { $c->safe_psql('DROP TABLE heavy') });
 
-# The exporter's session has given its own connection back then, and may find that no other is left.
+# The exporter's session has returned its connection by then, and may not get another one.
 my @writers;
 my @keys = split /\n/, $c->safe_psql("SELECT id FROM generate_series(1, 600) id WHERE shardfdw.shard_for('t', id) = '$shard'::regclass LIMIT 6");
 scene('sessions that wait for connections', 'ShardfdwSessionsWaitForConnections{address}',
 	sub {
-		# not by reload: sessions that are idle would go on with what they know
+		# not by reload: idle sessions would continue with their old values
 		$c->safe_psql($_) for q{ALTER ROLE shardfdw_monitor SET statement_timeout = '3s'}, 'ALTER SYSTEM SET shardfdw.max_shared_connections_per_node = 3', 'ALTER SYSTEM SET shardfdw.connection_wait_timeout = 0';
 		$c->coordinator->restart;
 		push @writers, WireClient->new($c->coordinator, 'postgres') for @keys;

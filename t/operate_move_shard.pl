@@ -45,15 +45,15 @@ $end;
 }, name => 'move');
 }
 
-# ---------- one that is given up ----------
+# ---------- a move that is rolled back ----------
 
 is(($c->wait_sql(move('ROLLBACK', 'true')))[2], '', 'a move that is rolled back');
 is($c->safe_psql($query), $before, 'nothing has happened');
 is(join(' ', map { $_->[1] } grep { $_->[0] eq $shard } $c->shards_of('orders')), $from, 'the shard is where it was');
 
-# ---------- one while others are at work ----------
+# ---------- a move while other sessions work ----------
 
-# It stops where the copy has been made.
+# It stops after the copy.
 my $file = $c->coordinator->data_dir . '/go_on';
 my ($source, $target) = map { $c->node($_)->connstr('postgres') } $from, $into;
 my $move = move('COMMIT', qq{pg_dump -d "$source" -t public.$shard -t public.$lines | psql -XAtq -v ON_ERROR_STOP=1 -d "$target" -o /dev/null; until [ -e $file ]; do sleep 0.05; done});
@@ -72,7 +72,7 @@ is($c->safe_psql('SELECT count(*) FROM orders JOIN lines USING (id)'), '2001', '
 like($c->safe_psql('EXPLAIN (VERBOSE, COSTS OFF) SELECT count(*) FROM orders JOIN lines USING (id)'), qr/Remote SQL: .*JOIN/, 'on the nodes, as before');
 is($c->safe_psql(ShardCluster::problems('check_cluster()')), '', 'check_cluster finds nothing wrong');
 
-# ---------- what is left on the old node ----------
+# ---------- leftovers on the old node ----------
 
 $c->safe_psql("SELECT * FROM shardfdw.query_nodes('{node$from}', ARRAY['DROP TABLE public.$_'], 'write')") for $shard, $lines;
 is($c->node_safe_psql($from, "SELECT to_regclass('public.$shard') IS NULL AND to_regclass('public.$lines') IS NULL"), 't', 'the old tables are gone');

@@ -38,7 +38,7 @@ $c->safe_psql(q{
 	ALTER TABLE r DISABLE TRIGGER off;
 	ALTER TABLE t OWNER TO CURRENT_USER});
 
-# The transaction that is left prepared, below, is a separate finding.
+# The transaction that is left prepared (below) is a separate finding.
 my $problems = ShardCluster::problems(q{check_cluster('rows')});
 my @queries = (
 	'SELECT count(*), sum(v), sum(g), max(id) FROM t',
@@ -58,10 +58,10 @@ $new->append_conf('postgresql.conf', slurp_file($old->data_dir . '/postgresql.co
 my $left = $c->gid_prefix . '1:65536';
 $old->stop;
 
-# What the old server has left, against advice
+# Leftovers of the old server, against the page's advice
 $c->node_safe_psql(1, "BEGIN; INSERT INTO public.r VALUES (98, 'left'); PREPARE TRANSACTION '$left'");
 
-# Neither is there while pg_upgrade is at work.
+# Both servers are stopped while pg_upgrade runs.
 $c->stop_node($_) for 1, 2;
 my $bindir = $old->config_data('--bindir');
 my ($cwd, $dir) = (getcwd, PostgreSQL::Test::Utils::tempdir_short());

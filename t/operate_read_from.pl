@@ -32,7 +32,8 @@ sub caught_up
 	return;
 }
 
-# What a new session reads from standbys with a bound of zero. On a busy machine a standby may need longer than it is waited for.
+# The rows that a new session reads from standbys with a bound of zero. On a busy machine a standby
+# may need longer than the session waits.
 sub at_zero
 {
 	my ($sql) = @_;
@@ -60,7 +61,7 @@ sub resume_replay
 	return;
 }
 
-# ---- which server is read: the standbys have 0, the primaries 1 ------------------------------------
+# ---- the server that is read: the standbys have 0, the primaries 1 -------------------------------
 
 my $sum = 'SELECT count(*), sum(v) FROM t';
 caught_up();
@@ -130,7 +131,7 @@ is($c->safe_psql("SET shardfdw.read_from = 'any'; SET shardfdw.max_standby_lag =
 $c->safe_psql(q{CREATE FUNCTION tries(n int) RETURNS text LANGUAGE plpgsql AS $$DECLARE r text := ''; BEGIN
 	FOR i IN 1 .. n LOOP BEGIN r := r || (SELECT count(*) FROM t); EXCEPTION WHEN system_error THEN r := r || 'e'; END; END LOOP; RETURN r; END$$});
 is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT tries(2)"), 'ee', 'an error that was caught has chosen nothing');
-# what functions of a statement that writes read is written
+# functions of a statement that writes see the written rows
 $c->safe_psql(q{CREATE TABLE local (n int); CREATE FUNCTION v_of(k int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT v FROM t WHERE id = k); END';
 	CREATE TABLE filled (n int); CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.n := v_of(NEW.n); RETURN NEW; END';
 	CREATE TRIGGER fill BEFORE INSERT ON filled FOR EACH ROW EXECUTE FUNCTION fill()});
@@ -151,7 +152,8 @@ is($c->safe_psql("$old_rows; INSERT INTO filled VALUES ($key); COPY filled FROM 
 
 is($c->safe_psql("$old_rows; BEGIN; SAVEPOINT a; UPDATE t SET v = 8 WHERE id = $key; ROLLBACK TO a; SELECT v FROM t WHERE id = $key; ROLLBACK"), '7', 'a transaction that has written does not go back, when it has rolled that back either');
 
-# a commit that a node has not confirmed comes some time, behind every position that it can be asked for
+# a node confirms a commit some time later, and the commit's position is after every position that
+# the session can require
 is($c->safe_psql("$old_rows; SELECT v FROM t WHERE id = $key; SELECT ok FROM shardfdw.run_on_nodes('SELECT pg_terminate_backend(pg_backend_pid())', in_transaction => false); SELECT v FROM t WHERE id = $key"), "5\nf\nf\n7",
 	'a session with an unanswered command reads primaries');
 SKIP:
@@ -165,12 +167,13 @@ SKIP:
 resume_replay(1);
 is(at_zero("SELECT v FROM t WHERE id = $key"), '7', 'a bound of zero shows all that was committed before');
 
-# the position of a primary at rest is reached, also where the next record comes behind the header of a file
+# an idle primary's position is reached, also if the next record comes after the header of a file
 caught_up();
 $c->node_safe_psql($_, 'SELECT pg_switch_wal()') for 1 .. 2;
 is(at_zero("SELECT count(*) FROM t"), '100', 'after a switch of WAL files');
 
-# what transactions that go on have written last is not flushed, and does not keep a primary's position from being reached
+# the last writes of open transactions are not flushed, and must not prevent a primary's position
+# from being reached
 my $writer = $c->node(1)->background_psql('postgres');
 $writer->query_safe('CREATE TABLE IF NOT EXISTS written (n int); BEGIN; INSERT INTO written SELECT generate_series(1, 10)');
 is(at_zero("SELECT count(*) FROM t"), '100', 'a transaction that writes on a node goes on');
@@ -185,7 +188,8 @@ $_->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHE
 is($s->query("SELECT v FROM t WHERE id = $key"), '7', 'and reads it again when its connections have ended') || diag $s->{stderr};
 $s->quit;
 
-# a session never goes back to an older state: with the bound at zero each read shows the write of another session that came before it
+# a session never sees an older state than before: with the bound at zero, each read sees the
+# earlier writes of another session
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $s->query_safe("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0");
 my $stale = 0;
@@ -203,14 +207,14 @@ for my $v (2001 .. 2020)
 is($stale, 0, 'no read is older than what was committed before it');
 $s->quit;
 
-# a role that may not look at the WAL receiver
+# a role that may not read the state of the WAL receiver
 $c->safe_psql(q{CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader});
 $c->node_safe_psql($_, q{CREATE ROLE reader LOGIN; DO $$DECLARE r regclass; BEGIN FOR r IN SELECT oid FROM pg_class WHERE relname LIKE 't\_0%' AND relkind = 'r' LOOP EXECUTE format('GRANT SELECT ON %s TO reader', r); END LOOP; END$$}) for 1 .. 2;
 $c->safe_psql(qq{CREATE USER MAPPING FOR reader SERVER node$_ OPTIONS (user 'reader', password_required 'false')}) for 1 .. 2;
 caught_up();
 is($c->safe_psql("SET ROLE reader; SET shardfdw.read_from = 'standby'; SELECT DISTINCT v FROM t"), '2020', 'a role without pg_monitor reads standbys');
 
-# a moved shard is looked for where it is
+# a moved shard is read from its new node
 $c->safe_psql("SELECT shardfdw.move_shard('$old', 'node2', mode => 'block', wait => true)");
 is(at_zero("SELECT v FROM t WHERE id = $key"), '2020', 'a shard that was moved');
 
@@ -230,9 +234,9 @@ is($c->safe_psql(q{SELECT string_agg(format('%s %s %s', node, state, lag_bytes >
 	'node1 streaming t node2 streaming t', 'the view of standbys');
 is($c->safe_psql('SELECT count(*), count(standby) FROM shardfdw.stat_replication WHERE node IS NULL'), '0|0', 'a server without standbys has no row');
 
-# ---- a standby of a standby, and one that has crashed ---------------------------------------------
+# ---- a standby of a standby, and one that has crashed --------------------------------------------
 
-# messages from a server that is cut off itself do not make what it sends any younger
+# messages from a server that is cut off from its primary do not make its rows newer
 ($old) = map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('t');
 $key = $c->safe_psql("SELECT min(id) FROM t WHERE shardfdw.shard_for('t', id) = '$old'::regclass");
 my $below = ShardServer->standby_of('below', $standbys[0]);
@@ -253,7 +257,7 @@ like($error, qr/no standby of node "node1" can be read.*Its data may be \d+ ms o
 $standbys[0]->safe_psql('postgres', $_) for "ALTER SYSTEM SET primary_conninfo = '" . $upstream =~ s/'/''/gr . "'", 'SELECT pg_reload_conf()';
 is(at_zero("SELECT v FROM t WHERE id = $key"), '2030', 'until it has caught up');
 
-# what a cursor has not read yet is not read from another server than what it has
+# a cursor reads its remaining rows from the same server as the others
 $c->safe_psql(q{CREATE TABLE wide (id int, v int); SELECT shardfdw.shard_table('wide', 'id', shards => 8, nodes => '{node1}', colocate_with => NULL); INSERT INTO wide SELECT i, 1 FROM generate_series(1, 100) i});
 caught_up();
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -280,7 +284,7 @@ $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 my %pairs;
 for my $i (1 .. 8)
 {
-	# each role finds out by itself which of them is read
+	# each role finds out separately which server is read
 	$s->query_safe(($i % 2 ? '' : 'SET ROLE viewer; ') . "SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0");
 	for (1 .. 20)
 	{
@@ -297,7 +301,7 @@ $c->safe_psql('UPDATE t SET v = 2030');
 list_standby($below);
 at_zero('SELECT min(v) FROM t');
 
-# one that has crashed begins again further back; what it had proved counts for nothing
+# a crashed standby begins again at an earlier position; its former position is not used any more
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $c->safe_psql(q{CREATE TABLE large (id int, note text); SELECT shardfdw.shard_table('large', 'id', shards => 1, nodes => '{node1}', colocate_with => NULL);
 	INSERT INTO large SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i});
@@ -337,7 +341,8 @@ $sessions[0]->query_safe("UPDATE t SET v = 3000");    # over both nodes
 is($sessions[1]->query_safe('SELECT DISTINCT v FROM t'), '3000', 'primaries are read');
 $sessions[1]->query_safe("UPDATE t SET v = 3001 WHERE id = 1");
 caught_up();
-# one that hangs, with a connection to it, and one more that is idle: it is asked for its position again after five seconds
+# a primary that hangs, with an active and an idle connection to it: its position is queried again
+# after five seconds
 is($sessions[2]->query('SET shardfdw.query_per_node = off; SELECT count(*) FROM t; RESET shardfdw.query_per_node'), '100', 'several connections');
 sleep 6;
 $c->sigstop_node(1);
@@ -348,7 +353,7 @@ caught_up();
 my $log = $c->log_position;
 $c->kill9_node(1);
 
-# the statement after the loss, at the latest the one after that, gets its rows
+# the first or the second statement after the loss gets its rows
 for my $i (0 .. 1)
 {
 	my $errors = 0;

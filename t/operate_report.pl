@@ -89,7 +89,7 @@ SKIP:
 	}
 }
 
-# A role without rights gets a page, which says what is missing; a node that is gone is the first of all.
+# A role without rights gets a page that names the missing rights. A node that is down comes first.
 $c->safe_psql("CREATE ROLE nobody LOGIN");
 ($rc, $page, $said) = report('user=nobody');
 is($rc, 0, 'a report for a role without rights') or diag $said;
@@ -103,7 +103,7 @@ is($rc, 0, 'a report without a node') or diag $said;
 like(section($page, 'What needs attention'), qr/^node3 does not answer\ncould not connect to node "node3"/, 'which is the first finding');
 like(section($page, 'Checks that are not ok'), qr/^Not shown: not asked for$/, 'checks were not asked for');
 
-# What cannot be reported at all.
+# A report that cannot be made at all.
 ($rc, undef, $said) = report('dbname=template1');
 is($rc, 1, 'a database without shardfdw');
 like($said, qr/^shardfdw-report: .*does not exist/m, 'is an error that says so');

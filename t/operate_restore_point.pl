@@ -88,7 +88,7 @@ is(scalar(grep { /^nightly-[0-9a-f]{16}$/ } keys %before), $points, 'each with a
 is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name = 'nightly' AND timeline = 1 AND lsn IS NOT NULL AND commit_pause > '0'"), 3 * $points, 'the view says where they are');
 is($c->safe_psql(q{SELECT DISTINCT string_agg(coalesce(node, 'coordinator'), ' ' ORDER BY node) FROM shardfdw.restore_points GROUP BY target}), 'node1 node2 coordinator', 'on all servers');
 
-# ---------- what is refused ----------
+# ---------- restore points that are refused ----------
 
 $bank->stop;
 stop_chain();
@@ -126,7 +126,7 @@ refused(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}, qr/425
 $c->safe_psql('SELECT shardfdw_internal.set_restore_point($$clerk$$, $${}$$)');
 refused(q{SELECT shardfdw_internal.set_restore_point('unused', '{1}')}, qr/42704: server 1 is not a node/, 'no node');
 
-# a role that has it here, and lacks it on one node
+# a role that has the right on the coordinator, but not on one node
 for my $node ($c->nodes)
 {
 	$node->safe_psql('postgres', q{CREATE ROLE clerk LOGIN PASSWORD 'secret'});
@@ -197,7 +197,8 @@ my $nrestored = 0;
 
 # ---------- two databases of the same servers ----------
 
-# What was asked for by the same name in another database of the coordinator's server is another point.
+# A point with the same name that was created in another database of the coordinator's server is
+# another point.
 $c->safe_psql('CREATE DATABASE second');
 $_->safe_psql('postgres', 'CREATE DATABASE second') for $c->nodes;
 $c->coordinator->safe_psql('second', 'CREATE EXTENSION shardfdw');
@@ -220,7 +221,7 @@ for (1 .. $restores)
 	my $point = splice @order, int(rand @order), 1;
 	my ($here, @nodes) = map { ShardServer->restored('restored' . ++$nrestored, $_, 'base', $point) } $production{coordinator}, @{ $production{nodes} };
 
-	# it is a copy, which touches nothing before it is told to take over
+	# it is a copy, which changes nothing before it is promoted
 	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw_internal.coordinator_identity()'), 'f', "$point: the restored coordinator is not confirmed");
 	for my $i (1, 2)
 	{

@@ -27,7 +27,7 @@ $c->safe_psql(q{
 	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g});
 my $standby = ShardServer->standby_of('standby', $primary);
 
-# ---------- it reads ----------
+# ---------- the standby reads ----------
 
 for my $sql (
 	'SELECT count(*), sum(v), min(w) FROM t',
@@ -78,13 +78,14 @@ is($standby->safe_psql('postgres', q{SET shardfdw.watch_timeout = '100s'; SELECT
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|4500', 'nothing has changed');
 is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1, 2), '0 0', 'nothing is prepared');
 
-# ---------- it takes over ----------
+# ---------- the standby is promoted ----------
 
 SKIP:
 {
 	skip 'built without fault points', 1 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 
-	# one transaction that has committed and has not said so to the nodes, one that has not
+	# one transaction that has committed and has not sent that to the nodes, one that has not
+	# committed
 	my @writers;
 	for my $point ('commit', 'prepared')
 	{
@@ -120,7 +121,7 @@ SKIP:
 	is($c->safe_psql($resolve->($gid =~ s/\d+:\d+$/1:1/r, 'commit')), 'f', 'a transaction that is nowhere');
 	$c->psql_fails_like($resolve->('0123456789abcdef', 'rollback'), qr/42704: "0123456789abcdef" is no predecessor of this coordinator/, 'an identity that is unknown');
 	$c->psql_fails_like($resolve->($c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()'), 'rollback'), qr/42704: "[0-9a-f]{16}" is no predecessor/, 'the own one');
-	# what a predecessor has left: this one by hand, on all nodes, then whatever else there is
+	# leftovers of a predecessor: this one by hand, on all nodes, and then all others
 	is($c->safe_psql($resolve->($gid, 'rollback')), 't', 'one transaction is rolled back by hand');
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '0', "on node $_") for 1, 2;
 	is($c->safe_psql($resolve->($predecessor, 'rollback')), 't', 'all that the predecessor has left');

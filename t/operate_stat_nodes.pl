@@ -49,7 +49,8 @@ sub rows_here
 	return $c->safe_psql("SELECT count(*) FROM t JOIN pg_foreign_table f ON f.ftrelid = t.tableoid JOIN pg_foreign_server n ON n.oid = f.ftserver WHERE n.srvname = 'node1' AND $condition");
 }
 
-# How many of messages come from there and have one of these types; or the sum of what function says of their lengths.
+# Counts the messages that come from there and have one of these types; or sums up a function of
+# their lengths.
 sub seen
 {
 	my ($messages, $from, $types, $function) = @_;
@@ -107,7 +108,7 @@ cmp_ok($now->{rows_read}, '>', $here, 'COPY TO: rows that were read');
 is($now->{rows_written}, 0, 'COPY TO writes nothing');
 cmp_ok($now->{bytes_received}, '>=', seen($messages, 'node', 'd', sub { $_[0] - 5 }), 'COPY TO: bytes are those of the proxy, and values');
 
-# ---------- what goes wrong ----------
+# ---------- errors ----------
 
 my $gid = $c->gid_prefix . '3:17';
 $c->node_safe_psql(1, "BEGIN; CREATE TABLE left_behind (); PREPARE TRANSACTION '$gid'");
@@ -147,7 +148,7 @@ cmp_ok($sent, '>', 20, 'statements are sent');
 is(() = $log =~ /LOG:  duration: \d+\.\d{3} ms  remote SQL on node "\w+": /g, $sent,
 	'each of them is logged when it has ended');
 
-# ---------- who sees it ----------
+# ---------- roles that see the view ----------
 
 $c->safe_psql('CREATE ROLE reader LOGIN');
 is($c->safe_psql('SET ROLE reader; SELECT count(*), count(stats_reset) FROM shardfdw.stat_nodes'), '2|2', 'everybody sees it');

@@ -32,7 +32,8 @@ $c->safe_psql(q{
 
 # ---------- query ids ----------
 
-# What the nodes have of a statement of the coordinator: kinds of statements, and on how many nodes.
+# Returns what the nodes have recorded for a statement of the coordinator: kinds of statements, and
+# the number of nodes.
 sub on_nodes
 {
 	my ($query) = @_;
@@ -75,12 +76,12 @@ is(on_nodes('SELECT id, v FROM t%'), 'COPY|2', 'of a query read as COPY');
 is(on_nodes('DELETE FROM t%'), 'DELETE|1', 'of a change of one row');
 like(on_nodes('COPY t FROM%'), qr/^COPY.*\|2$/, 'of a load');
 
-# The page's query adds up what the nodes have done.
+# The page's query sums up the statements of the nodes.
 my ($block) = grep { $_->{text} =~ /pg_stat_statements/ } doc_blocks('docs/watching.md');
 my @rows = split /\n/, $c->safe_psql($block->{text});
 is(scalar(grep { /SELECT grp, count/ && /^node[12]\|/ } @rows), 2, 'the query of docs/watching.md') or diag join "\n", @rows;
 
-# Nothing where it is not wanted, or nothing computes ids.
+# Nothing is sent if it is switched off, or if no ids are computed.
 my $mark = $c->log_position(1);
 run($_) for 'SET shardfdw.remote_comments = none', 'SELECT min(id) FROM t', 'RESET shardfdw.remote_comments',
   'SET compute_query_id = off', 'SELECT max(id) FROM t', 'RESET compute_query_id', 'SELECT sum(id) FROM t';
@@ -92,8 +93,8 @@ is("@sent", '0 0 1', 'no id where it is not asked for, or not computed') or diag
 
 my $trace = '0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331';
 
-# What node 1 gets of a statement that reads or changes shards: the traceparent of its messages, and whether they are
-# texts or statements that are prepared.
+# Returns what node 1 gets for a statement that reads or changes shards: the traceparent of its
+# messages, and whether they are texts or prepared statements.
 sub got
 {
 	my ($sql) = @_;
@@ -130,7 +131,8 @@ $mark = $c->log_position(1);
 is(traced("$many /*traceparent='00-$trace-01'*/"), "00-$trace-01", 'without the query id');
 unlike($c->log_since($mark, 1), qr/shardfdw_query_id/, 'which is not there');
 
-# One statement is prepared once, whatever its comments are; one whose trace is recorded goes as text.
+# One statement is prepared once, whatever its comments are. A statement whose trace is recorded is
+# sent as text.
 my $one = "SELECT v FROM t WHERE id = $keys[0]";
 run("$one /*traceparent='00-$trace-00'*/") for 1 .. 5;
 is(how("$one /*traceparent='00-$trace-00'*/"), 'none, prepared', 'prepared, with a trace that is not recorded');

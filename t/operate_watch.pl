@@ -29,7 +29,7 @@ my %pid;
 for my $name (sort keys %session)
 {
 	$pid{$name} = $session{$name}->query('SELECT pg_backend_pid()')->{rows}[0][0];
-	# who waits for long looks for deadlocks, which is something active on the nodes, too
+	# a session that waits for long searches for deadlocks, which is also active on the nodes
 	ok(!$session{$name}->query("SET application_name = 'session $name'; SET deadlock_timeout = '10min'; BEGIN")->{error}, "session $name");
 }
 $session{a}->query('UPDATE t SET v = 1 WHERE id = 1; UPDATE here SET id = id');
@@ -135,9 +135,9 @@ is($c->safe_psql(q{SELECT count(*), count(size_bytes) FROM shardfdw.stat_shards}
 
 # ---------- the page ----------
 
-# ---------- statements that take long ----------
+# ---------- slow statements ----------
 
-# Only those that take as long are logged. t/operate_stat_nodes.pl logs all of them.
+# Only slow statements are logged. t/operate_stat_nodes.pl logs all statements.
 my $mark = $c->log_position;
 $c->safe_psql(q{SET shardfdw.log_min_remote_duration = '300ms'; SELECT * FROM shardfdw.run_on_nodes('SELECT pg_sleep(0.4)')});
 my $log = $c->log_since($mark);

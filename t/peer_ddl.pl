@@ -94,7 +94,8 @@ for (my $i = 0; $i < @definitions; $i += 2)
 	$p->all_alike($definitions[$i], by => $i / 2 + 1);
 }
 
-# What is known only when it has been done here, or concerns this session alone
+# Definitions that are known only after the statement was run here, or that concern this session
+# only
 my @corners = (
 	'types by their names' => q{CREATE TYPE rgb AS ENUM ('r'); ALTER TYPE rgb RENAME TO hue; CREATE SCHEMA far; ALTER TYPE hue SET SCHEMA far; ALTER TYPE far.hue OWNER TO CURRENT_USER; COMMENT ON TYPE far.hue IS 'x';
 		CREATE DOMAIN tiny AS int; ALTER DOMAIN tiny SET SCHEMA far; ALTER DOMAIN far.tiny ADD CHECK (value < 3); DROP DOMAIN far.tiny; DROP TYPE far.hue},

@@ -41,7 +41,7 @@ sub release
 	return;
 }
 
-# What jobs have left on nodes.
+# Lists the leftovers of jobs on nodes.
 sub traces
 {
 	return join ' ', map { $c1->node_safe_psql($_, q{SELECT
@@ -72,8 +72,8 @@ is(traces(), '0|0|0 0|0|0', 'the jobs have left nothing');
 
 # ---------- a server hangs while a job has locked a shard ----------
 
-# Starts a job on coordinator 1, and stops a server when the job has its locks. A statement that
-# waits for them goes on while the server still hangs, and the job fails.
+# Starts a job on coordinator 1, and stops a server when the job has its locks. The job must fail,
+# and a statement that waits for the locks must continue, while the server still hangs.
 sub hang
 {
 	my ($server, $call, $statement, $name, $message) = @_;

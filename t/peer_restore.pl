@@ -91,13 +91,14 @@ sub stop_chain
 
 END { local $?; kill 'KILL', $chain if $chain; }
 
-# What has been committed on a server, and its restore points, in the order of its WAL: numbers of transactions and targets.
+# Returns the commits on a server, and its restore points, in the order of its WAL: numbers of
+# transactions and targets.
 sub history
 {
 	my ($server, $from) = @_;
 	my ($out, $err);
 
-	# it complains in the end, since the last segment has no next one
+	# it ends with an error, because the last segment has no next one
 	IPC::Run::run([ 'pg_waldump', '-p', $server->archive_dir, '-s', $from ], '>', \$out, '2>', \$err);
 	return map { /rmgr: Transaction.* tx:\s*(\d+),.* desc: COMMIT / ? $1 : /desc: RESTORE_POINT (\S+)/ ? $1 : () } split /\n/, $out;
 }
@@ -133,7 +134,7 @@ stop_chain();
 my @targets = sort keys %before;
 $_->archive_wal for values %servers;
 
-# each point, without a restore: what comes before it in the WAL of all servers
+# each point, without a restore: the records before it in the WAL of all servers
 my %rows = (c1 => 'chain_here UNION ALL SELECT xmin, n FROM chain_everywhere', c2 => 'chain_here UNION ALL SELECT xmin, n FROM chain_everywhere', map { ("node$_" => "chain_$_") } 1 .. 3);
 my %is_before;    # target -> number of a link -> 1
 for my $name (keys %servers)
@@ -162,7 +163,7 @@ my $nrestored = 0;
 
 sub restore { return map { ShardServer->restored('restored' . ++$nrestored, $servers{$_}, 'base', $_[0]) } @_[ 1 .. $#_ ]; }
 
-# Has a restored coordinator's servers lead to restored ones, as the page says.
+# Points a restored coordinator's servers to restored nodes, as described on the page.
 sub lead_to
 {
 	my ($coordinator, %at) = @_;
@@ -219,7 +220,7 @@ for my $restore (1 .. $restores)
 	is($new[0]->safe_psql('postgres', ShardCluster::problems(q{check_cluster('rows')})), '', "$point: and have the same");
 	@$c{qw(coordinator nodes)} = @production{qw(coordinator nodes)};
 
-	# one of the coordinators is of another moment than the rest
+	# one of the coordinators has been restored to another moment than the rest
 	if ($restore == 1)
 	{
 		my ($other) = grep { $_ ne $point && $is_before{$_} && keys %{ $is_before{$_} } != keys %{ $is_before{$point} } } @targets;
@@ -228,7 +229,7 @@ for my $restore (1 .. $restores)
 		lead_to($torn, %at);
 		refused_by($torn, "SELECT shardfdw.promote_coordinator(restore_point => '$other')", qr/55000: coordinator "c2" has not been restored to restore point "$other"/, 'torn: the others are elsewhere');
 		refused_by($torn, "SELECT shardfdw.promote_coordinator(restore_point => '$point')", qr/55000: the coordinator has not been restored to restore point "$point"\n.*DETAIL:  Its recovery has ended at restore point "$other"\./, 'torn: it is elsewhere itself');
-		# where it is ahead of the nodes, it knows that they lack changes of reference tables
+		# if it is newer than the nodes, it detects that they lack changes of reference tables
 		refused_by($torn, $_, qr/58000: node "\w+" is not known to have all|55000: (this server is not confirmed as the coordinator|coordinator [0-9a-f]{16} is not among those that coordinator "c2" knows)/, "torn: it changes nothing of the others: $_")
 		  for 'CREATE TABLE torn (a int)', 'INSERT INTO chain VALUES (1, -3), (2, -3)';
 		$new[1]->safe_psql('postgres', sprintf q{SET shardfdw.enable_coordinator_propagation = off; ALTER SERVER c1 OPTIONS (SET host '%s', SET port '%d')}, $torn->host, $torn->port);
@@ -238,7 +239,7 @@ for my $restore (1 .. $restores)
 		like($says, qr/^c1\|.*\|error\|reference table public\.chain_everywhere/m, 'rows of reference tables, too');
 		$torn->stop('immediate');
 
-		# the only one that could be restored
+		# only this one could be restored
 		my ($alone) = restore($point, 'c2');
 		lead_to($alone, map { $_ => $at{$_} } grep { /node/ } @names);
 		$alone->safe_psql('postgres', q{SELECT shardfdw.remove_coordinator('c1')});

@@ -45,7 +45,8 @@ for (my $i = 0; $i < @writes; $i += 2)
 	$p->same('SELECT count(*), sum(code), md5(string_agg(name, $$,$$ ORDER BY code)), (SELECT md5(string_agg(t::text, $$,$$ ORDER BY id)) FROM town t) FROM country', $expected, "$writes[$i] reaches all");
 	$p->all_alike($writes[$i], rows => 1);
 }
-# the nodes' tables are locked when those of all coordinators are: who reads through another one is waited for
+# the nodes' tables are locked when those of all coordinators are: the session waits for readers on
+# another coordinator
 my $reader = $all[2]->coordinator->background_psql('postgres');
 $reader->query_safe('BEGIN; SELECT count(*) FROM account WHERE false');
 my $altering = $all[0]->start_sql('ALTER TABLE account ADD COLUMN extra int; ALTER TABLE account DROP COLUMN extra');
@@ -94,7 +95,7 @@ is(($all[$_]->wait_sql($same[$_]))[2], '', 'UPDATE of the same rows by all at on
 $p->same('SELECT name FROM country WHERE code = 301', 'c2-1' . '.' x 45, 'each counts');
 $p->all_alike('after all have changed the same rows', rows => 1);
 
-# Each has what the other one wants: found, wherever it is.
+# Two transactions have rows that the other one wants. The deadlock is found, wherever it is.
 my %holds = (
 	'rows of two reference tables' => [ q{UPDATE country SET name = name WHERE code = 101}, q{DELETE FROM town WHERE id = 9001} ],
 	'a row of a shard and a reference table' => [ q{UPDATE account SET balance = balance WHERE id = 1}, q{UPDATE country SET name = name WHERE code = 101} ],
@@ -119,7 +120,8 @@ my $ended = join '', map { ($all[$_]->wait_sql($crosswise[$_]))[2] } 0, 1;
 like($ended, qr/canceling statement due to user request/, 'definitions changed crosswise: one is canceled');
 unlike($ended, qr/timeout/, 'and none waits for ever');
 
-# Rows that one has locked are locked for all, and what a foreign key needs stays there.
+# Rows that one coordinator has locked are locked for all, and rows that a foreign key needs cannot
+# be deleted.
 my $locker = $all[0]->coordinator->background_psql('postgres');
 $c->safe_psql(q{CREATE FUNCTION hold_country(int) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN name FROM country WHERE code = $1 FOR UPDATE; END$$});
 for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x', 'SELECT hold_country(101)', q{INSERT INTO town VALUES (9002, 101, 'refers')})
@@ -133,7 +135,7 @@ for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x
 $locker->quit;
 $p->all_alike('after locks', rows => 1);
 
-# who has the turn sees all that those before him have written
+# a session that has the turn sees all that sessions before it have written
 $c->safe_psql('CREATE TABLE receipt (number int PRIMARY KEY)');
 $c->safe_psql(q{SELECT shardfdw.create_reference_table('receipt')});
 my @numbering = map { $_->start_sql(join "\n", ("BEGIN; SELECT hold_country(101); INSERT INTO receipt SELECT coalesce(max(number), 0) + 1 FROM receipt; COMMIT;") x 40) } @all;
@@ -147,7 +149,8 @@ my @racing = (
 is(($all[ $_ + 1 ]->wait_sql($racing[$_]))[2], '', 'DELETE of rows beside INSERT of rows that refer to them') for 0, 1;
 $p->same('SELECT count(*) FROM town WHERE NOT EXISTS (SELECT FROM country c WHERE c.code = town.country)', '0', 'no row refers to nothing');
 
-# so he does where the first coordinator has committed, and what comes to his own is still prepared there
+# also if the first coordinator has committed, and the changes for the other coordinator are still
+# prepared there
 $c->safe_psql(q{INSERT INTO country VALUES (30050, 'refuge')});
 my $following = q{BEGIN; SELECT shardfdw_internal.begin_following((SELECT identity FROM shardfdw.coordinators WHERE name = 'c1')); SET LOCAL session_replication_role = replica};
 $all[1]->safe_psql("$following; INSERT INTO town VALUES (30050, 30050, 'prepared'); PREPARE TRANSACTION 'town'");
@@ -271,7 +274,7 @@ for my $i (0 .. $#all)
 is(scalar(@points), 6, 'restore points are set meanwhile');
 is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'p0'}), 'c2 c3 node1 node2 -', 'on all servers');
 
-# what goes wrong on another coordinator is told as it is
+# errors of another coordinator are reported unchanged
 my $marker = $all[1]->coordinator->data_dir . '/shardfdw_fault_restore_point_closed';
 # The session may be ended while it still closes its snapshot barrier. The restore point is then
 # tried again, so this test tries again, too.
@@ -279,7 +282,7 @@ my $told = '';
 for (1 .. 10)
 {
 	append_to_file($marker, '');
-	# at work beforehand: the other coordinator keeps its fence closed for two seconds only
+	# started beforehand, because the other coordinator keeps its fence closed for two seconds only
 	my $ending = $c->start_sql(q{DO $$BEGIN LOOP
 		PERFORM pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objsubid = 4;
 		EXIT WHEN FOUND;
@@ -297,7 +300,8 @@ for (1 .. 10)
 like($told, qr/ERROR:  (?:terminating connection due to administrator command|lost connection to node "c1")/,
 	'the error says that a session on another coordinator was ended, or that its connection is lost');
 
-# a coordinator that has stood still for longer than the others keep their fences closed has no point
+# a coordinator that has been stopped for longer than the others keep their fences closed has no
+# restore point
 $all[1]->psql_fails_like(q{SET shardfdw.fault_points = 'restore_point_sent=sleep:3000'; SELECT shardfdw.create_restore_point('lost')}, qr/55P03.*too slow to set restore point "lost"/s, 'fences that were opened meanwhile');
 is($all[1]->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'lost'}), '0', 'no such point is noted');
 
@@ -325,9 +329,10 @@ for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordi
 }
 $p->all_alike('after crashes', rows => 1);
 
-# ---------- one is added while others are at work ----------
+# ---------- a coordinator is added while other sessions work ----------
 
-# what has begun before is waited for, what comes later reaches the new one
+# add_coordinator() waits for transactions that have begun before; later ones also change the new
+# coordinator
 my $fourth = ShardCluster->new(nodes => 0, extension => 0, preload => 1, coordinator_conf => "wal_level = replica\n");
 push @{ $p->{all} }, $fourth;
 $fourth->safe_psql('CREATE ROLE clerk LOGIN');
@@ -345,7 +350,7 @@ my $using = $all[1]->coordinator->background_psql('postgres');
 $using->query_safe('BEGIN; INSERT INTO early VALUES (1)');
 my $indexing = $all[1]->start_sql('CREATE INDEX CONCURRENTLY early_a ON early (a)');
 $all[1]->wait_for(q{SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE phase = 'waiting for writers before build')});
-# a crash in its commit leaves nothing in the way of the next try, nor of others
+# a crash in its commit must not prevent the next attempt, or other changes
 $c->psql("SET shardfdw.fault_points = 'prepared=abort'; SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
 $c->wait_for_restart;
 is($fourth->safe_psql('SELECT count(*) FROM pg_prepared_xacts'), '1', 'an addition that was interrupted');
@@ -364,7 +369,7 @@ $c->safe_psql(q{SELECT shardfdw.remove_coordinator('c4')});
 pop @all;
 pop @{ $p->{all} };
 
-# ---------- one is lost ----------
+# ---------- a coordinator is lost ----------
 
 $c->psql_fails_like('DROP SERVER c3 CASCADE', qr/55000.*server "c3" stands for a coordinator/s, 'remove_coordinator() is the way');
 
@@ -384,14 +389,14 @@ $lost->psql_fails_like(q{INSERT INTO country VALUES (6000, 'later')}, qr/is not 
 $all[1]->psql_fails_like(q{SELECT shardfdw.remove_coordinator('c2')}, qr/coordinator "c2" is this one/, 'none removes itself');
 $c->safe_psql(q{SELECT shardfdw.remove_coordinator('c2')});
 is($c->safe_psql('SELECT string_agg(name, $$ $$) FROM shardfdw.coordinators'), 'c1', 'alone again');
-# one that runs is refused, too
+# a coordinator that runs is refused, too
 $all[1]->psql_fails_like($_, qr/coordinator [0-9a-f]{16} is not among those that coordinator "c1" knows/, "removed: $_")
   for 'ALTER TABLE account ADD COLUMN later int', q{INSERT INTO country VALUES (6000, 'later')}, q{SELECT shardfdw.add_coordinator('c5', 'nowhere')};
 my ($placed, $elsewhere) = split /\|/, $all[1]->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE relation = 'account'::regclass LIMIT 1});
 $all[1]->psql_fails_like("SELECT shardfdw.move_shard('$placed', '$elsewhere')", qr/is not among those that coordinator "c1" knows/, 'removed: a move');
 $c->safe_psql('ALTER TABLE account DROP COLUMN late');
 
-# a new one gets a share of sequences' values that no other one has had
+# a new coordinator gets a share of sequences' values that no other one has had
 $all[1]->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
 $p->add(2);
 is($c->safe_psql(q{SELECT number FROM shardfdw.coordinators WHERE name = 'c2'}), '5', 'numbers are not given twice');

@@ -55,7 +55,7 @@ like($plan, qr/^ *Bytes per Query: min \d+, median \d+, max \d+$/m, 'bytes of al
 unlike($plan, qr/Time per Query/, 'no times without TIMING');
 like(explain_query($rows, 'VERBOSE, ANALYZE'), qr/^ *Time per Query: min [\d.]+, median [\d.]+, max [\d.]+ ms$/m, 'times with it');
 
-# Costs: a LIMIT does not begin before what it limits.
+# Costs: a LIMIT does not start before the plan below it.
 for my $query ('SELECT id FROM t ORDER BY id LIMIT 3', 'SELECT grp, count(*) FROM t GROUP BY grp ORDER BY 2 LIMIT 3', 'SELECT id, max(v) FROM t GROUP BY id ORDER BY 2 LIMIT 3')
 {
 	my @starts = explain_query($query, 'VERBOSE', remote => 'off') =~ /\(cost=([\d.]+)/g;
@@ -63,7 +63,7 @@ for my $query ('SELECT id FROM t ORDER BY id LIMIT 3', 'SELECT grp, count(*) FRO
 	is("@order", '', "costs of $query");
 }
 
-# One query per node: the plan of that.
+# The plan with one query per node.
 $plan = explain_query($rows, 'VERBOSE, ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off', before => 'SET shardfdw.query_per_node = on;');
 like($plan, qr/^  Query Per Node: true\n.*^  Connections: 2\n  Remote Plan:\n    Append \(actual rows=\d+.*loops=1\)\n      ->  Seq Scan on public\.t_00 r1 \(actual/ms, 'a query per node: over all of its shards');
 
@@ -107,7 +107,7 @@ while ($xml =~ m{<(/?)([\w-]+)[^>]*?(/?)>}g)
 ok($nested && !@open, 'XML is well-formed');
 like($xml, qr{<Remote-Plan>\s*<Plan>\s*<Node-Type>Seq Scan</Node-Type>}, 'and has the node\'s plan');
 
-# YAML: what is below a name is indented by two more.
+# YAML: lines below a name are indented by two more.
 my $yaml = explain_query($rows, 'VERBOSE, ANALYZE, FORMAT yaml');
 my ($indent) = $yaml =~ /^( *)Remote Plan: *$/m;
 like($yaml, qr/^$indent  Plan: *\n$indent    Node Type: "Seq Scan"$/m, 'YAML is nested');
@@ -172,7 +172,7 @@ for my $change ('UPDATE t SET grp = grp + 1 WHERE id = 3', 'UPDATE t SET grp = g
 }
 unlike(join('', map { $c->log_since($before{$_}, $_) } 1, 2), qr/EXPLAIN \(.*ANALYZE/, 'no node was asked to run one');
 
-# What would be computed for it may change data.
+# EXPLAIN must not compute an expression that may change data.
 $c->safe_psql('CREATE SEQUENCE s');
 $plan = explain_query("SELECT v FROM t WHERE id = nextval('s')", 'VERBOSE, COSTS off', @routed);
 is($c->safe_psql("SELECT last_value, is_called FROM s"), '1|f', 'a volatile parameter is not computed by EXPLAIN');
@@ -200,7 +200,7 @@ unlike(join('', map { $c->log_since($position{$_}, $_) } 1, 2), qr/EXPLAIN \(.*A
 $c->safe_psql('SET shardfdw.explain_remote = on; BEGIN; EXPLAIN (ANALYZE, VERBOSE) UPDATE t SET v = v WHERE id < 10; ROLLBACK');
 pass('UPDATE');
 
-# What the transaction has written is seen; a node that fails does not end the transaction.
+# Rows that the transaction has written are seen. A node that fails does not end the transaction.
 my ($shard, $node) = @{ ($c->shards_of('t'))[0] };
 my $key = $c->safe_psql("SELECT min(id) FROM t WHERE tableoid = '$shard'::regclass");
 my ($rc, $out, $err) = $c->psql(qq{

@@ -36,14 +36,14 @@ CREATE FUNCTION noisy(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN count
 INSERT INTO home SELECT i, i % 7 FROM generate_series(1, 20) i;
 SQL
 
-# Name -> statement. What is planned how stands before it.
+# Name -> statement. A comment names the way of planning.
 my @statements = (
 	# one shard's
 	routed_select => 'SELECT a, v FROM st WHERE k = 5',
 	routed_update => 'UPDATE st SET a = 6 WHERE k = 6',
 	routed_insert => q{INSERT INTO st VALUES (1001, 1, 'x')},
 	routed_upsert => q{INSERT INTO st VALUES (1001, 1, 'y') ON CONFLICT (k) DO UPDATE SET a = excluded.a},
-	# a foreign table by itself
+	# a single foreign table
 	single_insert => 'INSERT INTO alone SELECT k + 1, a FROM alone WHERE k = 4',
 	single_select => 'SELECT count(*) FROM alone x JOIN alone y ON x.k = y.k',
 	# all shards, with the unchanged statement
@@ -54,7 +54,7 @@ my @statements = (
 	refused_insert => 'INSERT INTO st SELECT k + 2000, a FROM st WHERE k < 10',
 	refused_update => 'UPDATE st SET a = other.a FROM other WHERE other.a = st.k AND other.k < 3',
 	refused_delete => 'DELETE FROM st USING home WHERE home.id = st.k AND home.id = 77',
-	# over rows from here
+	# rows of a local table
 	source_upsert => 'INSERT INTO st SELECT id, w FROM home AS h (id, w) ON CONFLICT (k) DO UPDATE SET a = excluded.a',
 	source_merge  => 'MERGE INTO st USING home ON home.id = st.k WHEN MATCHED THEN UPDATE SET a = home.a WHEN NOT MATCHED THEN INSERT (k, a) VALUES (home.id, home.a)',
 	source_with   => 'WITH w AS (INSERT INTO st SELECT id, a FROM home ON CONFLICT (k) DO UPDATE SET a = 3 RETURNING k) SELECT count(*) FROM w',
@@ -72,12 +72,14 @@ my @statements = (
 
 my $ready = 'PREPARE ready (int) AS INSERT INTO st SELECT k, a FROM st WHERE a = $1 ON CONFLICT (k) DO UPDATE SET a = excluded.a';
 
-# Calls and plans, where not one of each. The plan of COPY's query may be thrown away, for core's COPY to plan it again: so it does not count.
+# Calls and plans, if there is not one of each. The plan of COPY's query may be discarded, and
+# core's COPY plans the query again. So it does not count.
 my %counts = (copied => [ 1, 0 ]);
 
 my $rows_of_st = $c->safe_psql('SELECT count(*) FROM st');
 
-# A text without its constants, and without what is around COPY's query: majors differ in whether that is shown.
+# A text without its constants, and without the COPY around its query, because majors differ in
+# showing that.
 sub normalized
 {
 	my ($text) = @_;
@@ -86,7 +88,7 @@ sub normalized
 	return $text;
 }
 
-# What the view says of one statement: calls, plans and text of what it consists of.
+# Returns the view's rows for one statement: calls, plans and text of its parts.
 sub seen
 {
 	my ($client, $name, $sql) = @_;
@@ -132,7 +134,8 @@ CONF
 		is(seen($client, $name, $sql), "$calls calls, $plans plans: $text", "$libraries: $name");
 	}
 
-	# What a part of a statement runs is nested in it, also where the part runs before core would run it.
+	# Statements that a part of a statement runs are nested in it, even if the part runs earlier
+	# than core would run it.
 	my $sql = 'WITH d AS (DELETE FROM st WHERE noisy(a) < 0) INSERT INTO st SELECT i FROM generate_series(6001, 6003) i';
 	$client->query('SELECT pg_stat_statements_reset()');
 	is($client->query("BEGIN; $sql; ROLLBACK")->{error}, undef, "$libraries: a part of WITH that comes first");
@@ -145,7 +148,7 @@ CONF
 check_order('pg_stat_statements, shardfdw');
 check_order('shardfdw, pg_stat_statements');
 
-# A library that takes permission checks for those of statements that it has seen: it is told of a COPY's table once.
+# A library that checks permissions for statements that it has seen gets the table of a COPY once.
 SKIP:
 {
 	skip 'there is no pgaudit', 1 if $c->safe_psql(q{SELECT count(*) FROM pg_available_extensions WHERE name = 'pgaudit'}) eq '0';

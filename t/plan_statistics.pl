@@ -13,14 +13,14 @@ $c->safe_psql('CREATE TABLE t (id bigint NOT NULL, v int, d date)');
 $c->shard_table('t', 'id', shards => 2);
 $c->safe_psql(q{INSERT INTO t SELECT i, i % 20, date '2024-01-01' + i % 400 FROM generate_series(1, 4000) i});
 
-# What ANALYZE VERBOSE says of each shard: "sampled" or "taken over".
+# Returns the message of ANALYZE VERBOSE for each shard: "sampled" or "taken over".
 sub analyze
 {
 	my ($tables) = @_;
 	my ($rc, $out, $err) = $c->psql("SET client_min_messages = info; ANALYZE VERBOSE $tables");
 	my %what;
 
-	# a shard that is part of the table's own sample is named there first
+	# a shard that is part of the table's sample is first named there
 	while ($err =~ /INFO:  "([tu]_\d+)": table contains \d+ rows, (\d+ rows in sample|statistics taken over from the node)/g)
 	{
 		$what{$1} = index($2, 'sample') < 0 ? 'taken over' : 'sampled';
@@ -46,12 +46,12 @@ is(analyze('t_00, t_01'), 't_00 sampled t_01 sampled', 'stale statistics');
 analyze_nodes();
 is(analyze('t_00, t_01'), 't_00 taken over t_01 taken over', 'fresh ones');
 
-# The user says how; the node's column has another type.
+# An option chooses the way. The node's column has another type.
 $c->safe_psql(q{ALTER FOREIGN TABLE t_00 OPTIONS (ADD analyze_sampling 'off')});
 $c->node_safe_psql($shards[1][1], "ALTER TABLE t_01 ALTER COLUMN d TYPE timestamp; ANALYZE t_01");
 is(analyze('t_00, t_01'), 't_00 sampled t_01 sampled', 'analyze_sampling, and another type');
 
-# A node may answer with anything. What the planner could not read is not taken over.
+# A node may return anything. Statistics that the planner cannot read are not used.
 $c->safe_psql(q{CREATE TABLE u (id int NOT NULL, v int)});
 $c->shard_table('u', 'id', shards => 1);
 my ($node) = map { $_->[1] } $c->shards_of('u');

@@ -53,7 +53,7 @@ for my $file (@files)
 	queries_ok($c, $file, @$_) for grep { ShardCluster::in_half($n++) } @runs;
 }
 
-# Nothing is left open on the nodes.
+# Nothing is open on the nodes at the end.
 for my $i (1 .. 3)
 {
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'", $i);

@@ -32,7 +32,8 @@ my $c = ShardCluster->new(nodes => 2, node_conf => "log_statement = all\nlog_lin
 
 my $always_conforming = $c->safe_psql('SHOW server_version_num') >= 190000;
 
-# What lies in wait in public, here and on the nodes, where it is even looked up first.
+# Objects with misleading names in public, on the coordinator and on the nodes, where they are even
+# found first.
 my $planted = q{
 	CREATE FUNCTION public.planted(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT false';
 	CREATE OPERATOR public.= (LEFTARG = int, RIGHTARG = int, FUNCTION = public.planted);
@@ -51,7 +52,7 @@ for my $i (1 .. 2)
 		  . ($i == 1 && !$always_conforming ? 'off' : 'on') . '; ALTER DATABASE postgres SET quote_all_identifiers = ' . ($i == 1 ? 'on' : 'off'));
 }
 
-# ---- names and values ------------------------------------------------------------------------------
+# ---- names and values ----------------------------------------------------------------------------
 
 sub pick { return $_[ int rand @_ ]; }
 sub chance { return rand() < $_[0]; }
@@ -113,7 +114,7 @@ sub literal
 sub lit { return literal(hostile()); }
 sub lit_or_null { return chance(0.1) ? 'NULL' : lit(); }
 
-# ---- one round: tables, then statements -------------------------------------------------------------
+# ---- one round: tables, then statements ----------------------------------------------------------
 
 my %t;          # the tables of the round: {x}{name}, {cols}; and names of what was made
 my $nkey;
@@ -258,7 +259,8 @@ sub prepared_statement
 	return [ "PREPARE $n (" . join(', ', @$args) . ") AS $sql", (map { "EXECUTE $n (" . key() . ', ' . lit() . ')' } 1 .. 1 + int rand 7), "DEALLOCATE $n" ];
 }
 
-# Foreign tables whose options name the node's table and columns; one side reads it over them, the other side has it here.
+# Foreign tables whose options have the node's names of table and columns. One side reads the table
+# through them, the other side has it as a local table.
 sub option_statements
 {
 	my ($schema, $table, $column, $local) = map { name() } 1 .. 4;
@@ -275,7 +277,7 @@ sub option_statements
 	};
 }
 
-# ---- running it ---------------------------------------------------------------------------------------
+# ---- running it ----------------------------------------------------------------------------------
 
 my (%client, %schema, $parser, @log_position);
 my ($ran, $nrefused, $nerrors, $nlogged, @failures, %kinds, %seen_text) = (0, 0, 0, 0);
@@ -307,7 +309,7 @@ sub fail_with
 	return;
 }
 
-# What is refused on sharded tables, or not computed there: docs/limits.md.
+# Statements that are refused on sharded tables, or not computed on nodes: docs/limits.md.
 my $refusable = qr/^(MERGE|EXECUTE|COPY|ALTER TABLE|CREATE (INDEX|STATISTICS))/s;
 
 sub compare
@@ -339,7 +341,8 @@ sub must
 	return !$result->{error};
 }
 
-# SQLSTATE of what the parser of a node says of a text that is to be one statement; the extended protocol takes no other.
+# Returns the SQLSTATE of a node's parser for a text that must be one statement. The extended
+# protocol accepts only one.
 sub parse_error
 {
 	my ($text) = @_;
@@ -372,15 +375,15 @@ sub check_texts
 			my $text = $1;
 			chomp $text;
 			$text =~ s/\n\t/\n/g;
-			# the session's set-up, and what opens a transaction, stand before
+			# the commands that set up the session and begin a transaction come first
 			1 while $text =~ s/\A\s*(?:RESET [\w.]+|SELECT pg_catalog\.pg_export_snapshot\(\)|SET (?:SESSION |LOCAL )?[\w.]+ (?:=|TO) (?:'[^']*'|[\w, ."]+)|BEGIN[\w ,]*|START TRANSACTION[\w ,]*|SELECT pg_catalog\.set_config\('[^']*', '[^']*', \w+\)|(?:RELEASE )?SAVEPOINT \w+|COMMIT|ROLLBACK|SET TRANSACTION SNAPSHOT '[^']*')\s*(?:;|\z)//;
-			# a default that is for the rows that are there
+			# a default for the existing rows
 			$text =~ s/\A\s*(ALTER TABLE ($identifier\.$identifier) ADD COLUMN .*); ALTER TABLE \2 ALTER COLUMN $identifier DROP DEFAULT\z/$1/s;
 			# the schema is made before its owner is asked for
 			$text =~ s/\A\s*DO E?'.*?'; (?=SELECT r\.rolname)//s;
 			$text =~ s/;\s*(?:COMMIT|RELEASE SAVEPOINT \w+)\s*;?\s*\z//;
-			# along with it the node's position is asked for
-			# a new table comes with the command that revokes privileges on it, which is one literal
+			# the same message queries the node's position
+			# CREATE TABLE comes with the command that revokes privileges on the table, which is one literal
 			$text =~ s/; DO E?'DECLARE others text := (?:[^']|'')*'\z// if $text =~ /\ACREATE /;
 			next if $text eq '' || $text =~ /\APREPARE TRANSACTION / || $seen_text{$text}++;
 			$nlogged++;
@@ -450,7 +453,7 @@ sub run_round
 				compare($round, 'options', $_) for !$made->{error} && must($round, 's', $o->{sharded}) && must($round, 'p', $o->{plain}) ? @{ $o->{both} } : ();
 			}
 		}
-		# what is there in the end
+		# the rows at the end
 		compare($round, 'contents', 'SELECT * FROM ' . $_) for tab_x(), tab_y(), tab_r();
 		check_texts($round);
 	}
@@ -462,7 +465,8 @@ sub run_round
 		fail_with($round, $schema, "DROP SCHEMA: $result->{error}{M}") if $result->{error} && $ok;
 		$admin->close;
 	}
-	# types stay there when the tables go, and a later round may make one of the same name
+	# types stay on the nodes when the tables are dropped, and a later round may create a type with
+	# the same name
 	for my $i (1, 2)
 	{
 		my $admin = WireClient->new($c->node($i), 'postgres');
@@ -472,7 +476,7 @@ sub run_round
 	return;
 }
 
-# The table as regclass takes it: a name with its quotes, in a literal.
+# The table in the form for regclass: a name with its quotes, in a literal.
 sub literal_table
 {
 	my ($table) = @_;

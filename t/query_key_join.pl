@@ -37,7 +37,7 @@ sub count_queries
 
 my @kept = ('enable_hashjoin = off', 'enable_mergejoin = off', 'enable_nestloop = off');
 
-# One query per shard and batch, however many rows the outer side has.
+# One query per shard and batch, for any number of outer rows.
 my ($n, $out) = count_queries('SELECT count(*), sum(b.v) FROM small s JOIN big b ON b.id = s.k', @kept);
 is($out, '3000|8998', 'join: result');
 is($n, 4, 'join: one batch, one query per shard');
@@ -49,7 +49,7 @@ is("$n $out", '0 0', 'join without outer rows: nothing is asked');
 ($n, $out) = count_queries('SELECT count(*) FROM small s LEFT JOIN big b ON b.id = NULLIF(s.k, s.k)', @kept);
 is("$n $out", '0 3000', 'join without keys: nothing is asked');
 
-# Many keys that nodes look up in an index are kept from their planners, and only then.
+# Many keys for an index look-up are hidden from the nodes' planners. Other keys are not.
 my $looked_up = 'SELECT count(*), sum(b.v) FROM small s JOIN big b ON b.v = s.k';
 my $remote_sql = sub { join("\n", grep { /Remote SQL/ } split /\n/, $c->safe_psql(join('', map { "SET $_; " } @kept) . "EXPLAIN (VERBOSE) $_[0]")) };
 my $expected = $c->safe_psql($looked_up);
@@ -88,7 +88,7 @@ cmp_ok($n, '<=', 4, 'a few rows are asked for: one batch');
 is($out, '40000|119997', 'little memory: result');
 cmp_ok($n, '<', 400, 'little memory: batches of some hundred rows');
 
-# A node that hangs, one that dies; the session goes on.
+# A node that hangs, and one that crashes. The session continues.
 my ($shard, $node) = @{ ($c->shards_of('slow'))[-1] };
 $c->node_safe_psql($node, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(600)");
 my $start = time;
@@ -112,7 +112,8 @@ $c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO $sh
 like($stderr, qr/division by zero/, 'error in mid-way');
 like($stdout, qr/^3000$/m, 'the transaction goes on');
 
-# In rounds: a row that moves between them, from the shards that are asked last to those asked first, is still found.
+# In rounds: a row that moves between the rounds from the last shards to the first ones is still
+# found.
 $c->safe_psql(q{
 	CREATE TABLE moved (id int NOT NULL, k int);
 	CREATE FUNCTION gate(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS
@@ -140,7 +141,8 @@ is(join(' ', sort @rounds[0, 1]), join(' ', sort map { $_->[0] } values %of_node
 is($joiner->query('SELECT count(*) FROM wanted s WHERE EXISTS (SELECT FROM moved b WHERE b.k = s.k AND gate(b.id + s.k))')->{rows}[0][0], '1001', 'and then where it is');
 $_->close for $mover, $joiner;
 
-# What nodes do is no reason to compile expressions here: core would, by the cost of the whole plan.
+# Work of the nodes must not cause compilation of expressions on the coordinator. Core would
+# compile, by the cost of the whole plan.
 my $join = 'SELECT count(*) FROM (SELECT * FROM small WHERE k < 20) s JOIN big b ON b.grp = s.grp AND b.pad LIKE $$%y%$$';
 my ($cost) = $c->safe_psql(join '', (map { "SET $_; " } @kept), "EXPLAIN $join") =~ /ShardKeyJoin.*?\.\.([\d.]+)/;
 my (undef, undef, $plan) = $c->psql(join '', (map { "SET $_; " } @kept, 'jit = on', 'client_min_messages = log', 'debug_print_plan = on', 'debug_pretty_print = off', 'jit_above_cost = ' . $cost / 2), $join);

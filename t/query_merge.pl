@@ -23,7 +23,7 @@ for my $connections (1, 2, 5)
 	$c->compare('SELECT a.v, b.id FROM (SELECT * FROM {t} ORDER BY v, id LIMIT 3000) a JOIN (SELECT * FROM {t} ORDER BY id DESC LIMIT 30000) b USING (id) ORDER BY 1, 2',
 		settings => [ @settings, 'enable_hashjoin = off', 'enable_nestloop = off' ], ordered => 1, name => "two merges, $connections connections");
 }
-# Two cursors that take turns have to put rows aside for each other.
+# Two cursors that take turns have to buffer rows for each other.
 my $cursors = $c->safe_psql(q{
 	SET shardfdw.max_connections_per_node = 1;
 	SET work_mem = '64kB';
@@ -48,7 +48,7 @@ my $cursors = $c->safe_psql(q{
 	ROLLBACK});
 is($cursors, 'n 40000 wrong 0', 'two cursors in opposite orders over one connection');
 
-# A reader that wants no more ends what nodes do, soon.
+# A client that wants no more rows soon ends the nodes' queries.
 $c->safe_psql(q{SET shardfdw.max_connections_per_node = 4; BEGIN; DECLARE x CURSOR FOR SELECT * FROM t ORDER BY v; FETCH 5 FROM x; CLOSE x; COMMIT});
 for my $i (1, 2)
 {
@@ -72,7 +72,8 @@ for my $connections (1, 8)
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 pass('the node was told to stop');
 
-# It sleeps after its first rows, and dies then: 58000, with the rows before it delivered or not.
+# The view sleeps after its first rows, and then the node crashes: 58000; the rows before the crash
+# may be returned or not.
 $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT id, CASE WHEN v >= 5000 THEN v + length(pg_sleep(600)::text) ELSE v END AS v, pad FROM real_rows");
 for my $connections (1, 8)
 {

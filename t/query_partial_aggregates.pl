@@ -15,7 +15,7 @@ my $c = ShardCluster->new(nodes => 2);
 my ($superuser) = $c->node_safe_psql(1, 'SELECT current_user');
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 
-# An aggregate of a user that is there before some of the nodes.
+# A user-defined aggregate that exists before some of the nodes.
 $c->safe_psql(q{
 	CREATE SCHEMA ours;
 	CREATE FUNCTION ours.add(state float8[], v float8) RETURNS float8[] LANGUAGE sql AS
@@ -71,7 +71,8 @@ my %values = (
 	'anyrange' => 'int4range(-i, i + 1000)', 'anymultirange' => 'int4multirange(int4range(-i, 0), int4range(i, 5000))',
 );
 $values{oid8} = '(i + 16384)::text::oid8' if $major >= 19;
-# what a column of a polymorphic type is declared as; those that nodes cannot compare in our stead are gathered
+# the declared type of a column of a polymorphic type; values that nodes cannot compare for the
+# coordinator are gathered
 my %declared = ('bit' => 'bit(12)', 'anyenum' => 'level', 'anyarray' => 'int[]', 'anynonarray' => 'text', 'anyelement' => 'int', '"any"' => 'int', 'record' => 'pair',
 	'character' => 'bpchar', 'anyrange' => 'int4range', 'anymultirange' => 'int4multirange');
 my %gathered = map { $_ => 1 } 'anyenum', 'record';
@@ -96,7 +97,7 @@ for my $table (sort keys %tables)
 	$c->safe_psql("INSERT INTO $table SELECT * FROM plain");
 }
 
-# The order in which values come says nothing, nor do the last digits of floats.
+# The order of values and the last digits of floats are not compared.
 $c->safe_psql(q{
 	CREATE FUNCTION plan(query text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE line text; result text := '';
@@ -154,7 +155,7 @@ for my $aggregate (@aggregates)
 				FROM answer(\$q\$$sharded\$q\$, $bag) a, answer(\$q\$$plain\$q\$, $bag) p;\n";
 		}
 	}
-	# one session for all of them
+	# one session for all queries
 	my $out = eval { $c->ask($sql) } // '';
 	my $err = $@;
 	my $gathered = grep { $gathered{$_} } @types;
@@ -221,7 +222,8 @@ $c->safe_psql("SELECT shardfdw.refresh_node('squat')");
 is($c->safe_psql(sprintf $options, 'squat'), 'missing_partial_aggregates={shardfdw_internal.partial_float8_accum} partial_aggregates=true', 'a partial aggregate of another role');
 $c->safe_psql("SELECT shardfdw.remove_node('squat')");
 
-# Dumped and restored: partial aggregates come with the dump, and still belong to their aggregates.
+# Dumped and restored: the dump contains partial aggregates, and they still belong to their
+# aggregates.
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $c->coordinator->command_ok([ 'pg_dump', '-s', '-f', $dump, '-d', $c->coordinator->connstr('postgres') ], 'pg_dump');
 $c->safe_psql('CREATE DATABASE restored TEMPLATE template0');
@@ -254,7 +256,7 @@ for my $name (sort keys %states)
 	my $ncut = length($valid) / 2;
 	push @mutants, map { substr $valid, 0, 2 * $_ } 0 .. $ncut - 1;
 
-	# the state goes by the value that is aggregated
+	# the aggregated value selects the state
 	my $last = $args eq 'text, text' ? 'text, text' : $args;
 	my $number = { 'anyarray' => '($2)[1]::text::int', 'text, text' => '$2::int' }->{$args} // '$2::text::int';
 	my $list = join ',', map { "'\\x$_'" } @mutants;

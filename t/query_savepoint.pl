@@ -17,7 +17,8 @@ $c->safe_psql(q{INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g});
 my $rounds = 25;
 for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 {
-	# a scan, a look-up by the extended protocol and a write, now and then in a block that is left or undone
+	# a scan, a look-up by the extended protocol and a write, sometimes in a block that is released
+	# or rolled back
 	my $sql = join("\n", map {
 		my $block = $_ % 5;
 		($block == 1 || $block == 2 ? 'SAVEPOINT a;' : ()),
@@ -36,12 +37,12 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 	cmp_ok(scalar @made, '>', $rounds, "$isolation: reads set savepoints");
 	is(scalar(grep { $times{$_} > 1 } keys %times), 0, "$isolation: none of them twice");
 
-	# those that stand until the end, or go with the savepoint of a block
+	# savepoints that exist until the end, or end with the savepoint of a block
 	cmp_ok(scalar(grep { !$released{$_} } @made), '<=', 2 + 2 * $rounds / 5 * 2, "$isolation: all but a few are released");
 }
 
-# A statement that is cancelled before its node has come to the savepoint in front of it: what an earlier, released savepoint has
-# written stays. The node takes a while to parse the text.
+# A statement is cancelled before its node has processed the savepoint before it. The writes of an
+# earlier, released savepoint must remain. The node needs some time to parse the text.
 $c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v int, w int)');
 $c->shard_table('u', 'id', shards => 4);
 $c->safe_psql('INSERT INTO u SELECT g, 0, 0 FROM generate_series(1, 40) g');

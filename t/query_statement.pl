@@ -1,6 +1,6 @@
 
-# Tests whole statements on one shard: the number of round trips, what is committed after an error,
-# and what is kept on the node.
+# Tests whole statements on one shard: the number of round trips, the commits after an error, and
+# the prepared statements on the node.
 use strict;
 use warnings;
 use FindBin;
@@ -23,7 +23,7 @@ my ($server, $shard) = split /\|/, $c->safe_psql(q{SELECT s.srvname, f.ftrelid::
 my ($nodeno) = $server =~ /(\d+)$/;
 my $node = $c->node($nodeno);
 
-# The statements that the node of key 1 gets for sql, in a session that has asked it before.
+# The statements that the node of key 1 gets for sql, in a session that has used the node before.
 sub asked
 {
 	my ($sql) = @_;
@@ -33,7 +33,7 @@ sub asked
 	return said_since($position);
 }
 
-# What the node was asked from this position of its log on, after "begins_here".
+# The messages that the node got after this position of its log, and after "begins_here".
 sub said_since
 {
 	my ($position) = @_;
@@ -43,7 +43,7 @@ sub said_since
 	return @said[ $first + 1 .. $#said ];
 }
 
-# What these messages do: of each its statements, joined by "+".
+# The kinds of these messages: for each its statements, joined by "+".
 sub words
 {
 	return join(' ', map { join('+', grep { !/^(?:SET|RESET)$/ } /(?:^|; )([A-Z]+)/g) } @_);
@@ -96,7 +96,8 @@ is(words(@said), 'BEGIN+UPDATE COMMIT', 'so has a statement of a function') or d
 @said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);
 is(scalar(grep { /\$1/ } @said), 6, 'constants are parameters');
 
-# what a driver's extended protocol sends, of which pgbench's is a case; rc: whether pgbench has to succeed
+# the messages of a driver's extended protocol, with pgbench as an example; rc: whether pgbench has
+# to succeed
 sub asked_by_extended
 {
 	my ($script, $rc) = @_;
@@ -114,7 +115,7 @@ is(asked_by_extended("UPDATE t SET v = v + 1 WHERE k = 1;\n", 1), 'UPDATE', 'an 
 is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 4, 'and is made');
 is(asked_by_extended("INSERT INTO t VALUES (1, 4) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING v;\n", 1), 'INSERT', 'so is an INSERT that returns its row');
 is(asked_by_extended("BEGIN;\nUPDATE t SET v = v - 1 WHERE k = 1;\nCOMMIT;\n", 1), 'BEGIN+UPDATE COMMIT', 'not within a block');
-# what is between two Syncs is one transaction
+# statements between two Syncs are one transaction
 is(asked_by_extended("\\startpipeline\nUPDATE t SET v = v + 10 WHERE k = 1;\nUPDATE t SET v = v - 10 WHERE k = 1;\n\\endpipeline\n", 1),
 	'BEGIN+UPDATE UPDATE COMMIT', 'nor in a pipeline');
 asked_by_extended("\\startpipeline\nUPDATE t SET v = v + 10 WHERE k = 1;\nSELECT 1 / 0;\n\\endpipeline\n", 0);
@@ -145,7 +146,7 @@ is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'takes back what it did');
 fails('UPDATE t SET v = 51 WHERE k = 1\; SELECT 1 / 0', qr/division/, 'two statements in one message');
 is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'are one transaction');
 
-# what is deferred fails when the node commits, behind the answer to the statement
+# a deferred check fails when the node commits, after the answer to the statement
 $node->safe_psql('postgres', qq{
 	CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF NEW.v = 13 THEN RAISE 'refused at the end'; END IF; RETURN NULL; END \$\$;
 	CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON $shard DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()});
@@ -201,7 +202,7 @@ like($c->safe_psql('EXPLAIN (ANALYZE, TIMING off) SELECT k FROM t WHERE k = 3'),
 $c->safe_psql("SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on; UPDATE t SET v = 5 WHERE k = 1");
 is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 5, 'with auto_explain');
 
-# a role without a mapping gets none of the session's connections
+# a role without a mapping cannot use the session's connections
 $c->safe_psql('CREATE ROLE other; GRANT ALL ON t TO other');
 fails("PREPARE p AS SELECT v FROM t WHERE k = 1; EXECUTE p; SET ROLE other; EXECUTE p", qr/user mapping/,
 	'SET ROLE with a prepared statement looks for the mapping of the new role');
@@ -233,7 +234,7 @@ $session->query_safe('UPDATE t SET v = 6 WHERE k = 1');
 is($session->query_safe('SELECT v FROM t WHERE k = 1'), 6, 'for a change, too');
 $session->quit;
 
-# Plans that the router has kept, and another session that changes what they are of.
+# Another session changes tables of plans that the router has kept.
 $c->safe_psql('CREATE TABLE kept (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('kept', 'id', shards => 4);
 $c->safe_psql('INSERT INTO kept SELECT g, g, $$x$$ FROM generate_series(1, 30) g');
@@ -266,7 +267,7 @@ my @positions = map { $c->log_position($_) } 1, 2;
 is($session->query_safe("SELECT count(*), min(id), max(id) FROM kept WHERE id BETWEEN $_ AND $_ + 4"), '5|' . $_ . '|' . ($_ + 4), "a range from $_")
 	for 11 .. 16;
 
-# How node $i ran the queries that have come since $position.
+# How node $i ran the queries after $position.
 sub executed
 {
 	my ($position, $i) = @_;
@@ -279,7 +280,7 @@ is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared prepar
 is($session->query_safe("SELECT count(*) FROM kept WHERE w = 'x' AND m < $_"), $_ - 1, "a condition without index: $_") for 1 .. 4;
 is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared', "node $_ keeps that plan, too: the table is small") for 1, 2;
 
-# a large one keeps its constants, and its plan where they are the same
+# a large one keeps its constants, and keeps its plan if they are the same
 $session->query_safe('SET cpu_tuple_cost = 1000; SET shardfdw.query_per_node = on');
 @positions = map { $c->log_position($_) } 1, 2;
 is($session->query_safe("SELECT id FROM kept WHERE w = 'x' ORDER BY id DESC LIMIT 1"), '30', 'the first one of a large table') for 1 .. 4;
@@ -288,7 +289,8 @@ is($session->query_safe("SELECT count(*) FROM kept WHERE w = 'x' AND m > 0"), 30
 is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared unnamed unnamed unnamed unnamed unnamed unnamed', "node $_ plans anew for other constants, and for what reads all") for 1, 2;
 $session->query_safe('RESET cpu_tuple_cost; RESET shardfdw.query_per_node');
 
-# what stops early is planned for its constants, since a plan for any could read the whole table for a rare one
+# a query that stops early is planned with its constants, because a generic plan could read the
+# whole table for a rare value
 @positions = map { $c->log_position($_) } 1, 2;
 is($session->query_safe("SELECT id FROM kept WHERE w = 'x' AND m = $_ LIMIT 1"), $_ + 10, "one row with $_") for 2 .. 4;
 is($session->query_safe("SELECT max(id) FROM kept WHERE m = $_"), $_ + 10, "the greatest with $_") for 2 .. 4;
@@ -313,7 +315,7 @@ is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id IS NOT N
 is($session->query_safe('SELECT count(*) FROM kept WHERE id BETWEEN 1 AND 15 AND (' . join(' OR ', map { "id = $_" } 1 .. 300) . ')'), 15, 'more constants than parameters')
 	for 1 .. 4;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id > NULL"), 0, 'NULL') for 14 .. 17;
-# an error of the statement's own is not taken for that of a plan whose table has changed
+# an error of the statement itself is not taken for the error of a plan whose table has changed
 @positions = map { $c->log_position($_) } 1, 2;
 for (1 .. 20)
 {

@@ -17,7 +17,7 @@ $c->safe_psql('CREATE TABLE large (id int, g int, v numeric); CREATE TABLE many 
 $c->shard_table('large', 'id', shards => 2);
 $c->shard_table('many', 'id', shards => 16);
 
-# What add_node found out about this machine's cores does not matter here.
+# The number of cores that add_node found on this machine does not matter here.
 sub set_cores
 {
 	my ($n) = @_;
@@ -41,7 +41,7 @@ sub workers
 	my @n;
 	for my $i (1 .. 2)
 	{
-		# What a worker says when it ends may come after the answer, what starts it may not.
+		# A worker's message at its end may come after the answer. Its message at the start may not.
 		my $log = $c->log_since($position[ $i - 1 ], $i);
 		push @n, scalar(() = $log =~ /starting background worker process "parallel worker/g);
 	}
@@ -63,7 +63,7 @@ for my $copy ('on', 'off')
 	is($out, '5|1', "one shard: pruned (copy fetch $copy)");
 }
 
-# The number of cores that a node is said to have
+# The number of cores in a node's options
 set_cores(64);
 my ($out, @n) = workers('SELECT g, count(*) FROM many GROUP BY g ORDER BY g');
 is($out, $groups, 'many cores: groups');
@@ -71,7 +71,7 @@ cmp_ok($n[0] + $n[1], '>', 0, 'eight shards on a node with many cores: workers')
 set_cores(2);
 ($out, @n) = workers('SELECT g, count(*) FROM many GROUP BY g ORDER BY g');
 is(join(' ', @n), '0 0', 'eight shards on a node with two cores: none');
-# Costs of CPU by how many streams share a core: the user's costs here, times that
+# Costs of CPU depend on how many streams share a core: the user's costs, times that number
 $c->node_safe_psql($_, q{DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET log_statement = %L', current_database(), 'all'); END$$}) for 1, 2;
 sub costs
 {

@@ -21,7 +21,7 @@ sub rows_query
 	return "SELECT ROW($columns)::text FROM ONLY $table ORDER BY ROW($columns)::text COLLATE \"C\"";
 }
 
-# One test: all replicas of the tables have the rows that they have here.
+# One test: all replicas of the tables have the same rows as the coordinator.
 sub same_replicas
 {
 	my ($name, @tables) = @_;
@@ -167,7 +167,7 @@ like($err, qr/violates foreign key/, 'a deferred foreign key that does not');
 same_replicas('after a commit that failed', @all);
 writes('UPDATE child SET deferred = NULL; DELETE FROM r WHERE id = 1', 'ON DELETE CASCADE to rows of the same table', @all);
 
-# triggers here that change the same table, and others
+# triggers on the coordinator that change the same table, and others
 $c->safe_psql(q{
 	TRUNCATE r, child;
 	CREATE FUNCTION after_row() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -298,7 +298,7 @@ for my $round (1 .. 3)
 	same_replicas("round $round: a node is killed between any two steps", @all);
 }
 
-# A single node is written to together with the coordinator: both or none.
+# A single node is written to together with the coordinator: both commit, or none.
 my $log = $c->log_position(1);
 $c->safe_psql(q{SET shardfdw.log_min_remote_duration = 0; SET client_min_messages = error; INSERT INTO r (id) VALUES (950)});
 like($c->log_since(0), qr/PREPARE TRANSACTION/, 'a write is committed in two phases');
@@ -353,7 +353,7 @@ command_ok([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 25, '-f', $script, '-d', $
 is($c->safe_psql('SELECT sum(extra) FROM r WHERE id <= 5'), '200', 'no update is lost');
 same_replicas('after eight clients', @all);
 
-# ---------- whatever comes ----------
+# ---------- random statements ----------
 
 # Random statements, some of which fail on the coordinator, some of them undone or in the same transaction.
 $c->safe_psql(<<'EOF');
@@ -431,7 +431,7 @@ for my $seed (split ' ', $ENV{REFERENCE_SEEDS} // '0.11 0.22 0.33')
 }
 $c->safe_psql("SELECT shardfdw.unshard_table(t) FROM unnest('{fz,fz2}'::regclass[]) t; DROP TABLE fz, fz2");
 
-# what a subscription applies
+# changes that a subscription applies
 $c->coordinator->append_conf('postgresql.conf', "wal_level = logical\nmax_wal_senders = 4\nmax_replication_slots = 4\n");
 $c->coordinator->restart;
 my $publisher = $c->coordinator->connstr('publisher');
@@ -447,7 +447,7 @@ same_replicas('rows that a subscription applies', 'sub');
 $c->safe_psql("DROP SUBSCRIPTION s; SELECT shardfdw.unshard_table('sub'); DROP TABLE sub");
 $c->safe_psql('DROP DATABASE publisher');
 
-# ---------- nodes come and go ----------
+# ---------- nodes are added and removed ----------
 
 $c->safe_psql("SELECT shardfdw.unshard_table('s')");
 like(($c->psql("SELECT shardfdw.remove_node('node3')"))[2], qr/NOTICE:  the replicas of reference tables stay on node "node3"/, 'remove_node');
@@ -471,7 +471,7 @@ is($c->node_safe_psql(1, 'SELECT DISTINCT v FROM r'), 'restored', 'and are writt
 $c->safe_psql("DROP DATABASE $dbname");
 $c->node_safe_psql($_, "UPDATE r SET v = 'three nodes'") for 1 .. 3;
 
-# data alone, into tables that are there: as any other rows, or with the triggers off
+# data only, into existing tables: like other rows, or with the triggers off
 command_ok([ 'pg_dump', '-a', '-t', 'multi', '-d', $c->coordinator->connstr('postgres'), '-f', $dump ], 'pg_dump of data');
 $c->safe_psql('TRUNCATE multi');
 command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $c->coordinator->connstr('postgres'), '-f', $dump ], 'restored');

@@ -15,7 +15,7 @@ my $kills = $ENV{REPLICA_KILLS} // 3;
 
 my $c = ShardCluster->new(nodes => 3, coordinator_conf => "deadlock_timeout = '200ms'\n", node_conf => "deadlock_timeout = '200ms'\n");
 
-# What keeps placements from being equal; empty: they are.
+# Lists the differences between placements. Empty if they are equal.
 sub differences
 {
 	my ($table) = @_;
@@ -126,7 +126,7 @@ is(differences('t'), '', 'are read once');
 $c->safe_psql("BEGIN; COPY t (id, part, v) FROM PROGRAM 'seq 100000 120000 | sed s/\$/,q,r/' CSV; UPDATE t SET v = 'u' WHERE id > 119000; SAVEPOINT s; COPY t (id, part, v) FROM PROGRAM 'seq 200000 220000 | sed s/\$/,q,r/' CSV; ROLLBACK TO s; DELETE FROM t WHERE id = 100000; COMMIT");
 is(differences('t'), '', 'loads within a transaction');
 
-# ---------- what nodes refuse, and what is refused here ----------
+# ---------- changes that nodes refuse, and that the coordinator refuses ----------
 
 my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FROM shardfdw.shards WHERE relation = 't'::regclass LIMIT 1});
 for my $sql ("UPDATE $shard SET v = 'by hand'", "BEGIN; SAVEPOINT a; UPDATE $shard SET v = 'by hand'; ROLLBACK TO a; UPDATE $shard SET v = 'by'; UPDATE $shard SET v = 'hand'; COMMIT", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
@@ -149,7 +149,7 @@ like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 
 $c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_replica_update");
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), '', 'and nothing else');
 {
-	# as a session leaves it that ends after it has told the primary of its commit
+	# the state after a session that ended when it had sent its commit to the primary only
 	my $copy = $c->safe_psql(qq{SELECT right(replica_nodes[1], 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass});
 	my $id = $c->safe_psql(qq{SELECT min(g) FROM generate_series(500000, 501000) g WHERE shardfdw.shard_for('t', g) = '$shard'::regclass});
 	my $insert = "SET LOCAL shardfdw_replica.applied = on; INSERT INTO $shard (id, part, ts) VALUES ($id, 'late', '2026-01-01')";
@@ -262,7 +262,8 @@ for my $round (1 .. $rounds)
 	my $clients = start_clients(2, \$log);
 	$clients->finish;
 	like($log, qr/number of transactions actually processed: [1-9]/, "clients have written in round $round");
-	# duplicate keys are those of MERGE, as on a plain table; a machine that stands still for long makes connections time out
+	# duplicate keys come from MERGE, as on a plain table; if a machine is stopped for long,
+	# connections time out
 	is(join(' ', grep { !/duplicate key|could not connect/ } $log =~ /^.*client \d+ .*aborted.*$/mg), '', 'and none has got another error than for deadlocks and snapshots');
 	is(differences('r'), '', "all placements are equal after round $round");
 }
@@ -315,7 +316,8 @@ sub placements
 	return $c->safe_psql(qq{SELECT string_agg(node || replica_nodes::text, ' ' ORDER BY shard::text) FROM shardfdw.shards WHERE relation = '$table'::regclass});
 }
 
-# A placement of each shard of a table, to the node that has none, while clients write; $column: node (the primary), or replica_nodes[1].
+# Moves a placement of each shard of a table to the node that has none, while clients write.
+# $column: node (the primary), or replica_nodes[1].
 sub move_all
 {
 	my ($table, $column) = @_;

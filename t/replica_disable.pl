@@ -11,7 +11,7 @@ use Test::More;
 
 my $crashes = $ENV{DISABLE_CRASHES} // 2;
 
-# Commits that nothing forces to the disk are surely lost by a crash.
+# With these settings, a crash loses each commit that no code flushes.
 my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
 
 sub differences
@@ -26,7 +26,7 @@ sub stale
 	return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_replica_nodes <> '{}'});
 }
 
-# ---------- two nodes: one goes on alone ----------
+# ---------- two nodes: one of them continues alone ----------
 
 my $c = ShardCluster->new(nodes => 2);
 $c->safe_psql(q{
@@ -106,7 +106,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	my $writer = $c->coordinator->background_psql('postgres');
 	my $disabler = $c->coordinator->background_psql('postgres');
 
-	# disable_node() takes t first, and finds u locked; then the writer wants t
+	# disable_node() locks t first, and has to wait for u; then the writer requests t
 	$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
 	$disabler->{stdin} .= "SELECT shardfdw.disable_node('node1');\n\\echo done\n";
 	$disabler->{run}->pump_nb;
@@ -180,7 +180,7 @@ like(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1'); DROP TABLE late});
 is(stale($c), 0, 'no replica is stale');
 
-# ---------- tables that are dropped under who looks at all of them ----------
+# ---------- tables that are dropped while a session reads all of them ----------
 
 my $nlooks = 0;
 for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster($$rows$$)', 'SELECT count(*) FROM shardfdw.tables',
@@ -194,7 +194,7 @@ for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) 
 		$c->safe_psql("CREATE TABLE gone (id int PRIMARY KEY, v int CHECK (v > 0)); CREATE INDEX ON gone (v) WHERE v > 1; $make");
 		$dropper->query_safe('BEGIN; DROP TABLE gone');
 		my $looker = $c->start_sql($look, name => 'looker');
-		# where it waits for the table it has it in its list
+		# when it waits for the table, its list contains the table
 		$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.application_name = 'looker') OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'looker' AND state = 'active')});
 		$dropper->query_safe('COMMIT');
 		$dropper->quit;
@@ -225,7 +225,7 @@ sub crash_around
 
 		$cluster->node($gone)->stop('immediate');
 		$cluster->safe_psql("SELECT shardfdw.disable_node('node$gone')");
-		# one by one: a node that is alone commits them by itself
+		# one by one: a single node commits them by itself
 		$cluster->safe_psql("UPDATE crashed SET v = v + 1 WHERE id = $_") for 1 + $round % 7 .. 10 + $round % 7;
 		$cluster->coordinator->stop('immediate');
 		$cluster->node($gone)->start;
@@ -249,8 +249,9 @@ crash_around($c, 2);
 
 my $ring = ShardCluster->new(nodes => 3);
 
-# ---------- shards that no longer have a replica on a disabled node, and are on others ----------
-# what they were in is dropped on the node by enable_node(), and tables of the same names can be made there
+# ---------- shards whose replicas were moved away from a disabled node ----------
+# enable_node() drops their former tables on the node, and then tables with the same names can be
+# created there
 
 $ring->safe_psql(q{CREATE TABLE kept (id int PRIMARY KEY); SELECT shardfdw.shard_table('kept', shards => 3, replication_factor => 2, nodes => '{node1,node2}')});
 for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardfdw.shards WHERE relation = 't'::regclass},
@@ -272,10 +273,10 @@ for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardf
 }
 $ring->safe_psql('DROP TABLE kept');
 
-# ---------- a table that is left on a node, and whose name another coordinator has taken since ----------
+# ---------- a table that is left on a node, with a name that another coordinator uses now ---------
 
 $ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node2}'); SELECT shardfdw.disable_node('node2'); DROP TABLE t});
-# by hand, with what notes changes
+# by hand, with the triggers that note changes
 $ring->node_safe_psql(2, q{DO $$ DECLARE c text; BEGIN FOR c IN SELECT format('DROP TABLE %s', c.oid::regclass) FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ '^(t_0|shardfdw_notes_)'
 	UNION ALL SELECT format('DROP FUNCTION %s', f.oid::regprocedure) FROM pg_proc f WHERE f.proname ~ '^shardfdw_notes_' LOOP EXECUTE c; END LOOP; END $$});
 $ring->safe_psql('CREATE DATABASE second');
@@ -296,8 +297,9 @@ $ring->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
 like(after_open($ring, q{SELECT shardfdw.shard_table('late', shards => 1, replication_factor => 2, nodes => '{node1,node3}')}, q{SELECT shardfdw.remove_node('node3')}), qr/cannot remove node "node3" because it holds replicas of shards/, 'remove_node() while a table is sharded');
 $ring->safe_psql('DROP TABLE late');
 
-# ---------- three nodes, of which two are gone ----------
-# Tables of clerk are those for which enable_node() asks whose the tables on nodes are: nodes that are gone are not asked.
+# ---------- three nodes, two of which are lost ----------
+# For tables of clerk, enable_node() checks the owners of tables on nodes. It does not query nodes
+# that are lost.
 
 $ring->safe_psql(q{CREATE ROLE clerk; GRANT CREATE ON SCHEMA public TO clerk; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO clerk});
 $ring->safe_psql("CREATE USER MAPPING FOR clerk SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 3;
@@ -307,7 +309,7 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 	my ($left) = grep { $_ != $one && $_ != $two } 1 .. 3;
 
 	$ring->safe_psql(qq{SET ROLE $role; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 6, replication_factor => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 60) g});
-	# whose rows are on the two alone
+	# shards whose rows are on the two nodes only
 	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (replica_nodes || node) AND relation = 't'::regclass};
 	my $here = qq{shardfdw.shard_for('t', id)::text NOT IN (} . join(', ', map { "'$_'" } split /\n/, $ring->safe_psql($apart)) . ')';
 	my $nhere = $ring->safe_psql("SELECT count(*) FROM t WHERE $here");
@@ -325,7 +327,7 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 	is($ring->safe_psql("SELECT sum(v), count(*) FROM t WHERE id IN (" . join(',', @ids) . ')'), "10|$nhere", 'and are written and read');
 	my ($rc, $out, $err) = $ring->psql('UPDATE t SET v = v + 100');
 	like($err, qr/could not connect to node "node($one|$two)"/, 'a statement on all shards fails');
-	# one of them comes back: what it has alone is used again, once it is the primary
+	# one of them is available again: shards that only it has are used again when it is the primary
 	$ring->node($one)->start;
 	(undef, my $enabled, $err) = $ring->psql("SELECT shardfdw.enable_node('node$one')");
 	cmp_ok($enabled, '>', 0, "node $one is back, and enabled");

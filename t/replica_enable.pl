@@ -13,10 +13,11 @@ my $c;
 
 sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_replicas('t') WHERE NOT is_equal}); }
 
-# What check_cluster() says about anything but versions.
+# Returns the findings of check_cluster() except those about versions.
 sub problems { return $c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})); }
 
-# A node's database is lost: another one of its name is there, and the roles of nodes are gone with it.
+# A node's database is lost: another database has its name, and the roles of nodes do not exist any
+# more.
 sub empty
 {
 	my ($i) = @_;
@@ -26,7 +27,7 @@ sub empty
 	return;
 }
 
-# Reads that need each kind of thing on the nodes; the sum of v is given.
+# Reads that need each kind of object on the nodes. $sum: the expected sum of v.
 sub reads
 {
 	my ($sum, $what) = @_;
@@ -110,14 +111,14 @@ for my $nnodes (3, 2)
 	$c->node($_)->stop for 1 .. $nnodes;
 }
 
-# ---------- replicas that differ, and what cannot be made ----------
+# ---------- replicas that differ, and replicas that cannot be created ----------
 
-# one that was changed on the node
+# a replica that was changed on the node
 $c->node_safe_psql(1, 'ALTER TABLE ref DROP CONSTRAINT ref_n_check; UPDATE ref SET n = -1 WHERE id = 1; DROP INDEX ref_n');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 is(problems(), '', 'a replica that was changed on a node is made again, with its indexes and constraints');
 
-# tables of others are not dropped there, whatever the one here is called
+# tables of other roles are not dropped on the node, whatever the name of the coordinator's table is
 $c->safe_psql(q{CREATE ROLE own LOGIN; GRANT CREATE ON SCHEMA public TO own; SELECT shardfdw.add_user('own', password => 'x')});
 $c->safe_psql("GRANT USAGE ON FOREIGN SERVER node$_ TO own; ALTER USER MAPPING FOR own SERVER node$_ OPTIONS (ADD password_required 'false')") for 1, 2;
 $c->safe_psql('SET ROLE own; CREATE TABLE mine (k int PRIMARY KEY)');
@@ -132,7 +133,7 @@ $c->node_safe_psql(1, 'INSERT INTO mine VALUES (1)');
 is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'one of the owner is');
 is($c->node_safe_psql(1, q{SELECT count(*), min(c.relowner::regrole::text) FROM mine RIGHT JOIN pg_class c ON k IS NOT NULL WHERE c.oid = 'mine'::regclass GROUP BY k}), '1|own', 'and made again for him');
 
-# what calls code of its owner he has to make
+# only the owner can create objects that call the owner's code
 $c->safe_psql(q{SET ROLE own; CREATE FUNCTION own_code(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN true; END'; ALTER TABLE mine ADD CHECK (own_code(k))});
 $c->node_safe_psql(1, 'DROP TABLE mine');
 (undef, undef, $err) = $c->psql(q{SELECT shardfdw.enable_node('node1')});
@@ -140,7 +141,7 @@ like($err, qr/could not enable node "node1" because reference table public\.mine
 $c->safe_psql(q{SET ROLE own; SELECT shardfdw.create_reference_table('mine')});
 is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'and that helps');
 
-# what an owner has put in the place of a replica, with a user mapping made by hand
+# a table that an owner has put in the place of a replica, with a user mapping made by hand
 $c->safe_psql("CREATE ROLE hand; GRANT CREATE ON SCHEMA public TO hand; GRANT USAGE ON FOREIGN SERVER node1, node2 TO hand");
 $c->node_safe_psql($_, 'CREATE ROLE hand LOGIN; GRANT CREATE ON SCHEMA public TO hand') for 1, 2;
 $c->safe_psql("CREATE USER MAPPING FOR hand SERVER node$_ OPTIONS (user 'hand', password_required 'false')") for 1, 2;

@@ -25,7 +25,8 @@ sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compar
 # How many primaries node1 has.
 sub primaries { return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 't'::regclass AND node = 'node1'}); }
 
-# Looks at what must hold while node1 is refused; $sum: of the rows. Then has its replicas made again.
+# Checks what must be true while node1 is refused, and then creates its replicas again. $sum: of the
+# rows.
 sub refused_and_made_again
 {
 	my ($sum, $what) = @_;
@@ -120,7 +121,7 @@ for my $change ('UPDATE t SET v = v + 1 WHERE id = 1', 'UPDATE t SET v = v + 1 W
 	refused_and_made_again($sum, "an older state, without $change");
 }
 
-# A node also writes WAL by itself, so some time later its position is as far as before.
+# A node also writes WAL by itself. So some time later it reaches its former position again.
 save();
 $c->safe_psql('UPDATE t SET v = v + 1 WHERE id = 1');
 my $gone_on = $c->safe_psql('SELECT sum(v) FROM t');
@@ -137,7 +138,7 @@ $c->node(1)->safe_psql('postgres', $_) for ('SELECT pg_switch_wal()', 'CHECKPOIN
 like(($c->psql('SELECT count(*) FROM single'))[2], qr/$refused.*It was not as far as transactions have committed there, and has gone on since/s, 'recovery has seen it: it stays refused');
 refused_and_made_again($gone_on, 'an older state that has gone on');
 
-# a state older than the one that was confirmed
+# a state older than the confirmed one
 save();
 $c->safe_psql('UPDATE t SET v = v + 1');
 my $confirmed = $c->safe_psql('SELECT sum(v) FROM t');
@@ -159,7 +160,7 @@ refused_and_made_again($confirmed, 'an older state than the one that was confirm
 	$_->quit for $session, $confirms;
 }
 
-# what a node wrote alone, while the other one was disabled
+# commits of one node while the other one was disabled
 $c->safe_psql(q{SELECT shardfdw.disable_node('node2'); UPDATE t SET v = v + 1});
 save();
 $c->safe_psql('UPDATE t SET v = v + 1 WHERE id = 1');
@@ -225,7 +226,7 @@ refused_and_made_again($sum + 100, 'its primary, that comes back');
 (undef, undef, $err) = $c->psql(q{SELECT shardfdw.confirm_node('nowhere')});
 like($err, qr/node "nowhere" does not exist/, 'there is no such node');
 
-# ---------- a node whose replicas are gone ----------
+# ---------- a node whose replicas were dropped ----------
 
 $c->safe_psql('DROP TABLE t');
 $c->safe_psql(q{INSERT INTO single VALUES (1, 1)});
@@ -297,7 +298,8 @@ for my $change ('UPDATE r SET n = n + 1', 'UPDATE r SET n = n + 1 WHERE id = 1; 
 	$refs->safe_psql($change);
 	my $n = $refs->safe_psql('SELECT max(n) FROM r');
 	restore_node1();
-	# the shards of the node lack the same: what they have is the administrator's matter
+	# the shards of the node lack the same commits: the administrator has to decide about their
+	# contents
 	is($refs->safe_psql('SELECT max(n), count(*) FROM r'), "$n|5", "an older state without $change: the reference table alone is read here");
 	reference_is_refused("an older state without $change");
 	like($refs->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE node = 'node1' AND status = 'error'}), $refused, 'check_cluster() says so');
@@ -307,7 +309,7 @@ for my $change ('UPDATE r SET n = n + 1', 'UPDATE r SET n = n + 1 WHERE id = 1; 
 	reference_is_equal("written again after $change", $n + 1);
 }
 
-# it lacks nothing, as the administrator knows
+# the administrator declares that it lacks nothing
 save_node1();
 $refs->safe_psql('UPDATE r SET n = n + 1; UPDATE r SET n = n - 1');
 restore_node1();
@@ -326,7 +328,7 @@ reference_is_refused('the older state once more');
 $refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
 reference_is_equal('confirmed', $refs->safe_psql('SELECT max(n) FROM r'));
 
-# a state older than the one that was confirmed
+# a state older than the confirmed one
 save_node1();
 $refs->safe_psql('UPDATE r SET n = n + 1');
 $refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
@@ -335,7 +337,7 @@ reference_is_refused('an older state than the one that was confirmed');
 $refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 reference_is_equal('made again', $refs->safe_psql('SELECT max(n) FROM r'));
 
-# commits of one phase note nothing
+# one-phase commits record nothing
 save_node1();
 $refs->safe_psql(q{SET shardfdw.commit_protocol = '1pc'; UPDATE r SET n = n + 1});
 $refs->safe_psql('UPDATE r SET n = n + 1 WHERE id = 1; UPDATE r SET n = n + 1 WHERE id <> 1');
@@ -354,7 +356,7 @@ reference_is_refused('a database from a dump');
 $refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 reference_is_equal('a database from a dump', $refs->safe_psql('SELECT max(n) FROM r'));
 
-# an empty database: shards of which there are no replicas are lost, and the rest is made
+# an empty database: shards without replicas are lost, and all others are created again
 $refs->safe_psql('CREATE TABLE lost (id int PRIMARY KEY)');
 $refs->safe_psql(q{SELECT shardfdw.shard_table('lost', shards => 1, nodes => '{node1}')});
 $node1->safe_psql('template1', 'DROP DATABASE postgres WITH (FORCE)');

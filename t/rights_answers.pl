@@ -54,7 +54,7 @@ is(owner_on(2, 'big_00'), $superuser, 'enable_node(): a role that only the prima
 $c->safe_psql(q{SELECT shardfdw.move_replica('big_00', 'node2', 'node3')});
 is(owner_on(3, 'big_00'), $superuser, 'move_replica()');
 
-# What the coordinator expects: the owner of the table here, or the remote user of its mapping.
+# The coordinator expects the owner of the table here, or the remote user of its mapping.
 for my $roles ([ 'own', 'own' ], [ 'clerk', 'app' ])
 {
 	my ($here, $there) = @$roles;
@@ -100,7 +100,7 @@ is(owner_on(2, 'parts_4'), 'own', 'the owner of the table');
 
 # ---------- foreign keys of a new shard ----------
 
-# A superuser replaces a function of his server. REAL stands for what the function really returns.
+# A superuser replaces a function of his server. REAL stands for the real result of the function.
 sub lie
 {
 	my ($i, $name, $types, $value) = @_;
@@ -122,7 +122,7 @@ sub stop_lie
 	return;
 }
 
-# Only the target has the function, so the coordinator cannot tell who owns it.
+# Only the target has the function, so the coordinator cannot know its owner.
 $c->node_safe_psql(2, q{CREATE SCHEMA mallory AUTHORIZATION mallory; SET ROLE mallory;
 	GRANT USAGE ON SCHEMA mallory TO PUBLIC;
 	CREATE FUNCTION mallory.f(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1'});

@@ -10,8 +10,8 @@ use Test::More;
 use Time::HiRes qw(time);
 use WireClient;
 
-# Elements of arrays for functions in C, and for those in SQL and PL/pgSQL. A loop in C that does
-# not look for interrupts takes longer than $most.
+# Number of array elements for functions in C, and for functions in SQL and PL/pgSQL. A loop in C
+# that does not check for interrupts takes longer than $most.
 my ($nelements, $nelements_sql) = (1_000_000, 100_000);
 # Seconds of CPU time that a call may use after it is cancelled. The load of the machine does not
 # change them.
@@ -26,8 +26,8 @@ $c->node_safe_psql($_, 'GRANT CREATE ON DATABASE postgres TO al') for 1, 2;
 $c->safe_psql(q{SET ROLE al; CREATE TABLE al.t (id int PRIMARY KEY, v text);
 	SELECT shardfdw.shard_table('al.t', shards => 2); CREATE TABLE al.plain (id int PRIMARY KEY)});
 
-# What arguments get, by their types. An array has the same element everywhere, or different ones
-# (%s is a number). The same elements let a function go on as far as it can.
+# Values of arguments, by their types. All elements of an array are the same, or all differ (%s is a
+# number). With equal elements a function gets as far as possible.
 my %scalars = (name => q{'node1'}, text => q{'read'}, boolean => 'false', jsonb => q{'{}'},
 	'timestamp with time zone' => 'now()', regprocedure => q{'now()'}, '"char"' => q{'r'});
 my %same = (bigint => '1', name => q{'node1'}, text => q{'al.t_00'}, regclass => q{'al.plain'},

@@ -17,7 +17,7 @@ $c->add_node($_) for 1 .. 3;
 $c->safe_psql('CREATE ROLE mallory; GRANT CREATE ON SCHEMA public TO mallory; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO mallory');
 $c->safe_psql("CREATE USER MAPPING FOR mallory SERVER node$_ OPTIONS (user 'mallory', password_required 'false')") for 1 .. 3;
 
-# spy() makes mallory a superuser where it has the rights for that.
+# spy() makes mallory a superuser if it has the rights for that.
 my $spy = q{CREATE FUNCTION spy(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 	BEGIN
 		IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN EXECUTE 'ALTER ROLE mallory SUPERUSER'; END IF;
@@ -37,7 +37,7 @@ sub nobody_ran
 
 sub problems { my ($relation) = @_; return $c->safe_psql("SELECT node, detail FROM shardfdw.check_cluster('rows') WHERE status = 'error' AND detail ~ '$relation' ORDER BY 1, 2"); }
 
-# ---- a view in place of a table ---------------------------------------------------------------------
+# ---- a view in place of a table ------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (k int PRIMARY KEY, v text); INSERT INTO ref VALUES (1, 'a'); SELECT shardfdw.create_reference_table('ref');
 	CREATE TABLE shards (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('shards', 'k', shards => 3, replication_factor => 2); INSERT INTO shards SELECT g, g FROM generate_series(1, 30) g;
@@ -50,7 +50,7 @@ nobody_ran('a view in place of a replica of a reference table');
 isnt(problems('ref'), '', 'check_cluster() says that it is no table');
 $c->node_safe_psql(1, 'SET ROLE mallory; DROP VIEW ref; ALTER TABLE kept RENAME TO ref');
 
-# Between two looks of check_cluster() the owner may do that as well, so the query itself refuses.
+# The owner may also do that between two queries of check_cluster(). So the query itself refuses.
 for my $question (
 	$c->safe_psql(q{SELECT shardfdw_internal.checksum_query('ref', 'public', 'spying', true)}),
 	$c->safe_psql(q{SELECT 'SELECT count(*) FROM ' || shardfdw_internal.stored_rows('public.spying')}))
@@ -65,7 +65,7 @@ $c->psql("SELECT * FROM shardfdw.compare_replicas('shards')");
 nobody_ran('a view in place of a shard');
 $c->node_safe_psql(1, "SET ROLE mallory; DROP VIEW $copy; ALTER TABLE kept RENAME TO $copy");
 
-# ---- casts ------------------------------------------------------------------------------------------
+# ---- casts ---------------------------------------------------------------------------------------
 
 for my $i (1 .. 3)
 {
@@ -95,7 +95,7 @@ like($c->safe_psql(q{SELECT status || ': ' || detail FROM shardfdw.check_cluster
 nobody_ran('a foreign key by a cast');
 $c->node_safe_psql(1, "SET ROLE mallory; ALTER TABLE $refers DROP COLUMN t");
 
-# ---- what the planner runs --------------------------------------------------------------------------
+# ---- code that the planner runs ------------------------------------------------------------------
 
 # The planner folds constants in expressions of a table's indexes and statistics, whatever the query. spy(1) is a constant.
 my %expressions = (
@@ -138,7 +138,7 @@ $c->safe_psql('DROP USER MAPPING FOR mallory SERVER node1');
 like($c->safe_psql(q{SELECT string_agg(status || ': ' || detail, E'\n') FROM shardfdw.check_cluster('rows') WHERE detail ~ 'not compared'}), qr/warning: .*not compared: user mapping not found/, 'an owner without a user mapping: rows are not compared');
 $c->safe_psql("CREATE USER MAPPING FOR mallory SERVER node1 OPTIONS (user 'mallory', password_required 'false')");
 
-# ---- replicas that a superuser makes ------------------------------------------------------------------
+# ---- replicas that a superuser makes -------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; ALTER TABLE shards ADD CHECK (spy(v) > 0)});
 my ($shard, $from, $to) = split /\|/, $c->safe_psql(q{SELECT p.shard, p.node, (SELECT n.node FROM shardfdw.nodes n WHERE n.node NOT IN (SELECT x.node FROM shardfdw_internal.shard_placements('shards') x WHERE x.shard = p.shard))
@@ -150,7 +150,7 @@ nobody_ran('replicas');
 $c->safe_psql("GRANT EXECUTE ON FUNCTION shardfdw.enable_node TO mallory; SET ROLE mallory; SELECT shardfdw.enable_node('$from')");
 is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_replicas('shards')}), 't', 'enable_node by the owner');
 
-# ---- names ------------------------------------------------------------------------------------------
+# ---- names ---------------------------------------------------------------------------------------
 
 $c->safe_psql(q{CREATE TABLE named (id int PRIMARY KEY, t text, x int); SELECT shardfdw.shard_table('named', 'id', shards => 2, replication_factor => 2); INSERT INTO named SELECT g, 'same', 1 FROM generate_series(1, 9) g});
 my ($named, $node) = split /\|/, $c->safe_psql(q{SELECT shard, substr(node, 5) FROM shardfdw_internal.shard_placements('named') WHERE role = 'replica' LIMIT 1});
@@ -180,7 +180,7 @@ my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE sh
 is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved' AND tgfoid = 'public.moved()'::regprocedure AND tgrelid = 'moves_00'::regclass}), '1', 'a trigger of a user with the name of the one that a move makes is where the shard is')
   or diag $err;
 
-# ---- names of others on nodes -----------------------------------------------------------------------
+# ---- names of others on nodes --------------------------------------------------------------------
 
 # The owner has a foreign table stand for a table of another role on a node. No function drops that table for a superuser.
 $c->safe_psql(q{SET ROLE mallory; DROP TABLE shards; CREATE TABLE redirected (k int PRIMARY KEY, v text); SELECT shardfdw.shard_table('redirected', 'k', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO redirected VALUES (1, 'own')});
@@ -207,14 +207,14 @@ is($precious->(), 'precious precious', 'the tables of the other role are there')
 $c->node_safe_psql(2, q{GRANT TRIGGER ON precious TO mallory; SET ROLE mallory; DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN
 	EXECUTE format('CREATE TABLE %1$I (k int); CREATE FUNCTION %1$I() RETURNS trigger LANGUAGE plpgsql AS %2$L; CREATE TRIGGER shardfdw_replica_insert AFTER INSERT ON precious FOR EACH STATEMENT EXECUTE FUNCTION %1$I()', n, 'BEGIN RETURN NULL; END'); END$$});
 $c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a replica of a shard/, 'nor with a trigger of the owner');
-# what is left of a table that is dropped
+# leftovers of a dropped table
 $c->safe_psql('DROP TABLE redirected');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard WHERE shard_name = 'precious'}), '1', 'a stale replica is left');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
 is($precious->(), 'precious precious', 'it is not dropped by its name');
 $c->node_safe_psql(2, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN EXECUTE format('DROP TABLE precious, %1$I; DROP FUNCTION %1$I()', n); END$$});
 
-# ---- unsharding -------------------------------------------------------------------------------------
+# ---- unsharding ----------------------------------------------------------------------------------
 
 # By a superuser: rows are read by queries on nodes.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE back (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('back', 'k', shards => 2, nodes => '{node1,node2}'); INSERT INTO back SELECT g, g FROM generate_series(1, 20) g});
@@ -267,9 +267,10 @@ SKIP:
 	isnt($rc, 0, 'the job ends with an error');
 }
 
-# ---- roles of notes --------------------------------------------------------------------------------
+# ---- roles of notes ------------------------------------------------------------------------------
 
-# What notes changes of a shard belongs to the owner of the shard. A function of another role is not given away for it.
+# The objects that record changes of a shard belong to the owner of the shard. A function of another
+# role does not get another owner for that.
 $c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
 my $owners = q{SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (SELECT relowner FROM pg_class WHERE relname IN ('given_00', 'shardfdw_notes_' || md5('given_00')) UNION ALL SELECT proowner FROM pg_proc WHERE proname = 'shardfdw_notes_' || md5('given_00')) x(o)};
 $c->node_safe_psql($_, 'ALTER TABLE given_00 OWNER TO mallory') for 1, 2;

@@ -12,7 +12,7 @@ my $c = ShardCluster->new(nodes => 3, add_nodes => 0);
 $c->add_node($_) for 1, 2;
 my ($host, $port) = $c->node_address(3);
 
-# alice has a role of her own on the nodes, uma and una share one, and uma has no USAGE.
+# alice has a separate role on the nodes, uma and una share one, and uma has no USAGE.
 for my $i (1 .. 3)
 {
 	$c->node_safe_psql($i, 'CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE shared LOGIN;'
@@ -188,7 +188,8 @@ is($c->node_safe_psql(1, $acl), $before,
 $c->safe_psql('GRANT USAGE ON SCHEMA vault, cellar TO dave');
 is($c->node_safe_psql(1, $acl), $before, 'nor does GRANT of a superuser');
 
-# Schemas that the extension made, or that belong to the same role, get what alice grants.
+# Schemas that the extension created, or that belong to the same role, get the privileges that alice
+# grants.
 $c->node_safe_psql(1, 'CREATE SCHEMA yard AUTHORIZATION alice');
 $c->safe_psql(q{CREATE SCHEMA house AUTHORIZATION alice; CREATE SCHEMA yard AUTHORIZATION alice;
 	SET ROLE alice;

@@ -43,7 +43,7 @@ $c->safe_psql("SELECT shardfdw.move_replica('$shard', 'node3', 'node2')");
 is($c->safe_psql('SELECT sum(v) FROM rep'), '230', 'move_replica()');
 $c->node_safe_psql(2, "ROLLBACK PREPARED '$_'") for @gids;
 
-# One that the coordinator can end is waited for, and shown.
+# A prepared transaction that the coordinator can end is shown, and recovery waits for it.
 my $gid = "${own}1:65536";
 $c->node_safe_psql(2, "BEGIN; SELECT txid_current(); PREPARE TRANSACTION '$gid'");
 is($c->safe_psql(q{SELECT gid FROM shardfdw.prepared_transactions}), $gid,
@@ -53,7 +53,7 @@ is($c->node_safe_psql(2, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'recove
 
 my $on_node1 = q{SELECT string_agg(shard::text, ' ') FROM shardfdw.shards WHERE node = 'node1'};
 
-# ---- tables that stand for missing tables -------------------------------------
+# ---- foreign tables in place of missing tables ------------------------------
 
 $c->safe_psql(q{SET ROLE own; CREATE TABLE own.p (a int) PARTITION BY HASH (a);
 	CREATE FOREIGN TABLE own.p_0 PARTITION OF own.p FOR VALUES WITH (MODULUS 2, REMAINDER 0)

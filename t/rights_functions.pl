@@ -10,7 +10,7 @@ use Test::More;
 
 my $c = ShardCluster->new(nodes => 2);
 
-# ---- schema shardfdw_internal -----------------------------------------------------------------------
+# ---- schema shardfdw_internal --------------------------------------------------------------------
 
 # Functions in SQL and PL/pgSQL have the rights of their caller. The others can do anything, so each has a reason.
 my %reasons = (
@@ -40,7 +40,8 @@ my @public = split /\n/, $c->safe_psql(qq{SELECT p.proname FROM pg_proc p JOIN p
 is(join(' ', grep { !$reason_of{$_} } @public), '', 'functions that everybody may execute have a reason');
 my %is_public = map { ($_ => 1) } @public;
 is(join(' ', sort grep { !$is_public{$_} } keys %reason_of), '', 'all that have a reason may be executed');
-# A function in SQL or PL/pgSQL that everybody may execute needs the right to execute what it calls.
+# A function in SQL or PL/pgSQL that everybody may execute needs the right to execute the functions
+# that it calls.
 is($c->safe_psql(qq{WITH f AS (SELECT p.proname, p.prosrc, p.pronamespace::regnamespace::text AS schema, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') AS is_public FROM pg_proc p
 		WHERE p.pronamespace IN ('shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace) AND $of_extension)
 	SELECT string_agg(c.proname || ' calls ' || r.proname, ', ') FROM f c JOIN f r ON c.prosrc ~ format('%s\.%s\\(', r.schema, r.proname)
@@ -57,7 +58,7 @@ is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_pr
 is($c->safe_psql(qq{SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace IN ('shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace)
 	AND $of_extension AND p.prokind = 'p' AND regexp_replace(p.prosrc, 'OPERATOR\\(pg_catalog\\.[^)]+\\)|#variable_conflict|:=', '', 'g') ~ '[=<>+*/~!@#%^&|`?]'}), '', 'procedures qualify operators');
 
-# ---- what a role without rights is refused ----------------------------------------------------------
+# ---- calls that are refused to a role without rights ---------------------------------------------
 
 $c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY); SELECT shardfdw.shard_table('t', 'k', shards => 2); CREATE TABLE plain (k int PRIMARY KEY); CREATE TABLE r (k int PRIMARY KEY);
 	SELECT shardfdw.create_reference_table('r'); CREATE ROLE nobody; CREATE SCHEMA own AUTHORIZATION nobody; SET ROLE nobody; CREATE TABLE own.mine (k int PRIMARY KEY)});
@@ -90,7 +91,7 @@ for (
 	my ($call, $error) = @$_;
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
-# A call without work must keep no other session waiting, and no call may compute without end.
+# A call without work must not keep other sessions waiting, and no call may run without end.
 is($c->safe_psql(q{SET ROLE nobody; BEGIN; SELECT FROM shardfdw_internal.take_replicas_turn('{}'); SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid = 11}), '0', 'no turn for no table');
 $c->psql_fails_like(q{SET ROLE nobody; SELECT shardfdw_internal.scram_secret(repeat('x', 65536));}, qr/22023: password is longer than 65535 bytes/, 'a password that no login can use');
 # Public functions that change something.
@@ -103,19 +104,19 @@ for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 
 }
 is($c->safe_psql('SELECT count(*) FROM shardfdw.jobs'), $jobs, 'no job has begun');
 
-# An owner needs what move_shard() and its like need.
+# An owner needs the rights that move_shard() and similar functions need.
 $c->safe_psql('ALTER TABLE t OWNER TO nobody; GRANT USAGE ON FOREIGN SERVER node1, node2 TO nobody');
 $c->psql_fails_like(qq{SET ROLE nobody; SELECT shardfdw_internal.start_job($_, false, false);}, qr/42501.*permission denied for function/, "an owner whom nobody has granted it: $_")
   for q{ARRAY['t_00'::regclass], 1, 1, '{}'}, q{ARRAY['t_00'::regclass], 1, 2, '{}'}, q{ARRAY['t_00'::regclass, 't_01'], 1, 1, '{}'};
 
-# A role's jobs push none of another role out of the journal.
+# A role's jobs do not push jobs of other roles out of the journal.
 $c->safe_psql(q{INSERT INTO shardfdw_internal.job (id, kind, state, stage, tables, names, mode, role, pid, started)
 	SELECT i, 'move', 'done', 'done', '{}', '{}', 'block', 'somebody', 1, now() FROM generate_series(-2000, -1999) i;
 	ALTER TABLE t OWNER TO CURRENT_USER});
 $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', CASE (SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass) WHEN 'node1' THEN 'node2' ELSE 'node1' END, mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.jobs WHERE role = 'somebody'}), '2', 'jobs of another role stay in the journal');
 
-# ---- what an owner who is no superuser can do --------------------------------------------------------
+# ---- rights of an owner who is not a superuser ---------------------------------------------------
 
 $c->node_safe_psql($_, 'CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE postgres TO owner; GRANT CREATE ON SCHEMA public TO owner') for 1, 2;
 $c->safe_psql('CREATE ROLE owner; GRANT CREATE ON DATABASE postgres TO owner; GRANT CREATE ON SCHEMA public TO owner; GRANT USAGE ON FOREIGN SERVER node1, node2 TO owner');
@@ -147,7 +148,7 @@ for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shar
 	}
 }
 
-# ---- arguments of no sense --------------------------------------------------------------------------
+# ---- arguments of no sense -----------------------------------------------------------------------
 
 # Calls each function with 4 rows of arguments that its types allow. An internal error shows that
 # the function does not check these arguments.
@@ -191,7 +192,8 @@ for my $role ('postgres', 'pg_monitor')
 	is($c->safe_psql("GRANT CREATE, TEMPORARY ON DATABASE postgres TO PUBLIC; SET ROLE $role; SELECT * FROM internal_errors()"), '', "$role: no function raises an internal error for arguments of no sense");
 }
 
-# Nor does a function count as far as its type allows: users' functions have limits, and so has what they call.
+# No function counts up to the maximum of its argument's type: users' functions have limits, and the
+# functions that they call have limits, too.
 my @calls = split /\n/, $c->safe_psql(q{SELECT format('SELECT * FROM %s(%s);', p.oid::regproc, string_agg(CASE
 			WHEN a.type IN ('integer'::regtype, 'bigint'::regtype) THEN n.number WHEN a.type = 'regclass'::regtype THEN '''t_00''' WHEN a.type = 'regclass[]'::regtype THEN '''{t_00}'''
 			WHEN a.type IN ('name'::regtype, 'text'::regtype) THEN '''t''' WHEN a.type IN ('name[]'::regtype, 'text[]'::regtype) THEN '''{}''' WHEN a.type = 'boolean'::regtype THEN 'false' ELSE 'NULL' END, ', ' ORDER BY a.ord))
@@ -202,9 +204,9 @@ cmp_ok(scalar(@calls), '>', 100, 'functions have numbers as arguments');
 my (undef, undef, $slow) = $c->psql("SET ROLE pg_monitor; SET client_min_messages = error; SET jit = off; SET statement_timeout = '10s';\n" . join "\n", @calls);
 is(join("\n", $slow =~ /^.*statement timeout.*(?:\n.*CONTEXT.*)?/mg), '', 'no function counts for long');
 
-# ---- nodes ------------------------------------------------------------------------------------------
+# ---- nodes ---------------------------------------------------------------------------------------
 
-# Partial aggregates are for all who aggregate; they call built-in functions alone.
+# Partial aggregates may be used by all roles. They call built-in functions only.
 for my $i (1, 2)
 {
 	is($c->node_safe_psql($i, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid

@@ -140,11 +140,11 @@ $c->safe_psql(q{CREATE FUNCTION values_of(type oid) RETURNS text[] LANGUAGE plpg
 my $search = 'SET client_min_messages = error; SELECT * FROM locks_kept';
 is($c->safe_psql("SET ROLE nobody; $search()"), '',
 	'a role without rights keeps no lock after any function');
-# The same search finds locks: the owner of the tables keeps some.
+# The same search finds locks: the owner of the tables holds some.
 like($c->safe_psql("$search('^lock_')"), qr/lock_node_list\(.*advisory ExclusiveLock 14/,
 	'the search finds the locks of an administrator');
 
-# ---- what an administrator does while such a role keeps its transaction open ---------------------
+# ---- an administrator works while such a role keeps its transaction open -------------------------
 
 my $h = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $h->query_safe('SET ROLE nobody; BEGIN');

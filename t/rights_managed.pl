@@ -93,7 +93,8 @@ sub everyday
 	is(run($database, 'checks', q{SELECT string_agg(check_name || ': ' || detail, E'\n') FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), '', "$database: no errors");
 }
 
-# No prepared transactions: commits over several nodes are refused, and say what to do; in one phase they work.
+# No prepared transactions: commits over several nodes are refused, with a hint. One-phase commits
+# work.
 my $said = declare('one_phase', 'app');
 like($said, qr/WARNING:.*max_prepared_transactions/, 'add_node() says that there are no prepared transactions');
 everyday('one_phase', q{SET shardfdw.commit_protocol = '1pc';});

@@ -24,7 +24,8 @@ use Test::More;
 
 my $c = ShardCluster->new(nodes => 2, host => 'tcp');
 my @roles = qw(boss owner reader writer tenant nobody member plain_member bare nomap);
-# one who may read, as a member of a group, and some columns; one who may do everything but change the definition
+# one may read as a member of a group, and some columns; one may do everything except change the
+# definition
 my @added = qw(added_reader added_writer);
 
 for my $i (1 .. 2)
@@ -39,8 +40,8 @@ for my $i (1 .. 2)
 	$c->node($i)->reload;
 }
 
-# boss is the superuser; member owns what owner does, by SET ROLE; plain_member has not said SET ROLE.
-# bare has all rights, but no password in his mapping; nomap has no mapping.
+# boss is the superuser. member may do what owner may do, by SET ROLE; plain_member has not run SET
+# ROLE. bare has all rights, but no password in its mapping. nomap has no mapping.
 $c->safe_psql(q{
 	CREATE ROLE boss LOGIN SUPERUSER; CREATE ROLE owner LOGIN; CREATE ROLE reader LOGIN; CREATE ROLE writer LOGIN;
 	CREATE ROLE tenant LOGIN; CREATE ROLE nobody LOGIN; CREATE ROLE member LOGIN NOINHERIT; CREATE ROLE plain_member LOGIN NOINHERIT;
@@ -61,7 +62,7 @@ for my $i (1 .. 2)
 my $grants = q{
 	GRANT SELECT ON {x} TO reader; GRANT INSERT ON {x} TO writer; GRANT ALL ON {x} TO tenant, bare, nomap;
 	GRANT SELECT ON {x} TO added_readers; GRANT UPDATE (v) ON {x} TO added_reader; GRANT ALL ON {x} TO added_writer;};
-# one before there are tables, one after
+# one before there are tables, one after they exist
 $c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('added_writer', password => 'pw-added')});
 my $policies = q{
 	ALTER TABLE {x} ENABLE ROW LEVEL SECURITY;
@@ -80,8 +81,9 @@ $c->safe_psql('SET ROLE owner;'
 	  . ';CREATE TABLE loose (id int); CREATE TABLE empty (id int) PARTITION BY RANGE (id)');
 $c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('added_reader', password => 'pw-added')});
 
-# script(role, statements): one session of that role; returns one line per statement, "name: SQLSTATE",
-# or what $keep_output says. Statements run in transactions that are rolled back.
+# script(role, statements): one session of that role. Returns one line per statement: "name:
+# SQLSTATE", or the output if $keep_output is set. Statements run in transactions that are rolled
+# back.
 sub script
 {
 	my ($role, $statements, %opt) = @_;
@@ -110,10 +112,11 @@ sub script
 	return @result;
 }
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # 1. Objects
 
-# Arguments by their names and types; what is named here by the function itself goes first.
+# Calls of functions with special arguments. All other arguments get values by their names and
+# types.
 my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'add_coordinator' => q{shardfdw.add_coordinator('c9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
@@ -167,7 +170,7 @@ my %calls = (
 	'claim_job' => q{shardfdw_internal.claim_job(1, 0)},
 	'check_recovered' => q{shardfdw_internal.check_recovered('{t_00}', 'moved', true)},
 	'sequence_commands' => q{shardfdw_internal.sequence_commands('t', 't')},
-	# what is noted on nodes would outlive the test's ROLLBACK
+	# the test's ROLLBACK would not undo what is recorded on nodes
 	'declare_commits_received' => q{shardfdw_internal.declare_commits_received((SELECT NULL::text))},
 	'promote_coordinator' => q{shardfdw.promote_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
@@ -285,8 +288,8 @@ my %by_type = (
 	integer => '4', xid => q{'1'}, xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1', interval => q{'1 day'}, 'timestamp with time zone' => q{'2000-01-01'}, 'timestamp without time zone' => q{'2000-01-01'});
 
-# One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
-# an error that is no 42501 is one of the arguments, which come after the rights.
+# One SQLSTATE or ok for each of @roles. Functions that use nodes as the caller need USAGE on their
+# servers. An error other than 42501 is about the arguments, which are checked after the rights.
 my %outcomes = (
 	# replicas of shards: owners of the table with USAGE on the nodes
 	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_replicas make_placements},
@@ -299,9 +302,9 @@ my %outcomes = (
 		check_import_empty},
 	# databases of nodes: those of the tests were not made by add_node()
 	'42P04 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{clone_node_databases make_node_database},
-	# there is no schema of that name on the nodes
+	# the nodes have no schema with that name
 	'3F000 3F000 42501 42501 42501 42501 3F000 42501 42501 42501' => q{make_tables_on_nodes},
-	# reads catalogs, the session or what the caller may see; changes nothing of others
+	# reads catalogs, the session or objects that the caller may see; changes nothing of other roles
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		refuse_change_of_conversion_seen
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
@@ -336,7 +339,7 @@ my %outcomes = (
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# as LOCK TABLE
 	'ok ok 42501 42501 ok 42501 ok 42501 2F003 42704' => q{lock_with_views},
-	# where no node is usable for the caller
+	# if no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_replica plan_moves rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
@@ -357,7 +360,7 @@ my %outcomes = (
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
 		home_constraint_commands home_constraints unshard_block
 		compare_coordinators inspect_foreign_keys lock_placements set_placements settle_server},
-	# the names are none
+	# the names do not exist
 	'22023 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{check_names_on_nodes},
 	# arrays of different lengths
 	'2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E' => q{check_owner_code_of_tables},
@@ -365,7 +368,7 @@ my %outcomes = (
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes prepare_nodes},
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_replica start_import},
-	# for superusers until granted, or for owners of what is given
+	# for superusers until granted, or for owners of the given objects
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		shardfdw_validator database_mark make_server run_beside
 		confirm_node disable_node enable_node forget_reference_position take_left_shards write_left_shard
@@ -379,7 +382,7 @@ my %outcomes = (
 		restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
 		check_restored check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
-	# there is no such job
+	# no such job exists
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		raise_obstacle cut_over ask_for_cut_over forget_load drop_import_mark undo_import
 		cancel_job wait_job wait_move await_job},
@@ -403,7 +406,7 @@ my %outcomes = (
 		drop_old_time_partitions time_partitions
 		start_job run_job start_conversion unshard_online
 		raise_other_kind},
-	# for the owner alone; it has no primary key
+	# for the owner only; the table has no primary key
 	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
@@ -521,12 +524,12 @@ for my $object (map { $_->[0] } @functions, @relations)
 	is(join(' ', map { $_ eq '00000' ? 'ok' : $_ } @{ $got{$object} }), $expected{$object} // 'something that somebody has thought about', "rights: $object");
 }
 
-# Only superusers, and those to whom it was granted.
+# Only superusers, and roles to which it was granted.
 $c->safe_psql('GRANT EXECUTE ON FUNCTION shardfdw.run_on_nodes TO owner');
 is($c->safe_psql(q{SET ROLE owner; SELECT bool_and(ok) FROM shardfdw.run_on_nodes('SELECT 1')}), 't', 'granted: run_on_nodes');
 $c->safe_psql('REVOKE EXECUTE ON FUNCTION shardfdw.run_on_nodes FROM owner');
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # 2. Paths. {x} is the table, {r} the small one.
 my $data = "21\ttenant\t21\tx\n22\ttenant\t22\tx\n\\.\n";
 my @paths = (
@@ -589,7 +592,8 @@ my @paths = (
 	[ 'CREATE VIEW', 'CREATE TEMP VIEW vw AS SELECT * FROM {x}; SELECT count(*) FROM vw' ],
 );
 
-# Why a role that may do something here cannot do it there: 42704, no mapping; 2F003, no password.
+# Why a role that may do something here cannot do it on a node: 42704, no mapping; 2F003, no
+# password.
 sub lines_of
 {
 	my ($paths, $table, $small, $role, $settings, %opt) = @_;
@@ -617,7 +621,7 @@ for my $role (@roles, @added)
 			next if $kind{$path} eq 'differs' && $want eq '00000';
 			if ($want eq '00000' && $role =~ /^(bare|nomap)$/)
 			{
-				# either it needs no node, or it says why it cannot
+				# either it needs no node, or its error has the reason
 				my $refusal = $role eq 'bare' ? '2F003' : '42704';
 				push @wrong, "$path: $state"
 				  unless $state eq $refusal || $state =~ /^(broken off|25P02)$/
@@ -632,7 +636,7 @@ for my $role (@roles, @added)
 	}
 }
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # 3. Row security of the parent, and views that are security barriers. tenant may see and write only
 # its rows. 1 / (v - 7) fails for a row of another role. It is cheaper than the policy, so a node
 # would compute it first.
@@ -726,7 +730,7 @@ sub compare_policed
 {
 	my ($title, $paths, $role, $pair, $small, $settings) = @_;
 	my ($table, $plain) = @$pair;
-	# of views that stand for it, too
+	# also of the views on it
 	(my $base = $table) =~ s/_(barrier|checked|view|invoker)$//;
 	$c->safe_psql(each_table('TRUNCATE {x}; INSERT INTO {x} SELECT i, CASE WHEN i % 2 = 0 THEN \'tenant\' ELSE \'other\' END, i, \'secret\' || i FROM generate_series(1, 20) i', $base, "${base}_plain"));
 	my @paths = ([ 'state before', 'SELECT WHERE false' ], @$paths);
@@ -736,7 +740,8 @@ sub compare_policed
 	for my $name (map { $_->[0] } @$paths)
 	{
 		my ($s, $p) = ($sharded{$name} // [ '', 'none', '' ], $plain{$name} // [ '', 'none', '' ]);
-		# refused, for nodes cannot check a policy (docs/limits.md); then nothing may have been written
+		# refused, because nodes cannot check a policy (docs/limits.md); then nothing may have been
+		# written
 		next if $name =~ $refusable && $s->[1] eq '0A000' && $s->[2] eq $sharded{'state before'}[2];
 		push @wrong, "$name: did not run" if $s->[1] eq 'none';
 		push @wrong, "$name: $s->[1] instead of $p->[1]" if $s->[1] ne $p->[1];
@@ -794,7 +799,7 @@ for my $mode ('force_generic_plan', 'force_custom_plan')
 	is($seen{s}, $seen{s_plain}, "SET ROLE between executions of plans over policies, $mode");
 }
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # 4. Users that were added are on nodes that come later, too; rights that come later reach them.
 $c->node_safe_psql(2, 'CREATE DATABASE later OWNER app');
 my ($host, $port) = $c->node_address(2);
@@ -807,7 +812,7 @@ is($c->safe_psql('SET ROLE added_reader; SELECT count(*) FROM other.lt; SELECT c
 $c->safe_psql('SET ROLE boss; REVOKE USAGE ON SCHEMA other FROM added_readers; GRANT USAGE, CREATE ON SCHEMA other TO added_writer; ALTER TABLE other.lt OWNER TO added_writer');
 is($c->safe_psql('SET ROLE added_writer; ALTER TABLE other.lt ADD COLUMN v int DEFAULT 3; SELECT sum(v) FROM other.lt'), '27', 'whoever is made the owner changes the definition');
 is($c->node(2)->safe_psql('later', q{SELECT has_schema_privilege('added_readers', 'other', 'USAGE'), has_schema_privilege('added_writer', 'other', 'USAGE')}), 'f|t', 'what is revoked is revoked there');
-# another membership, and a password that is not that of the nodes
+# another membership, and a password that differs from the nodes' one
 $c->safe_psql('SET ROLE boss; CREATE ROLE second; GRANT second TO late');
 $c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('late', password => 'pw-late'); GRANT SELECT ON t TO second; GRANT USAGE ON SCHEMA other TO second});
 is($c->safe_psql('SET ROLE late; SELECT count(*) FROM t'), '20', 'rights of a group');

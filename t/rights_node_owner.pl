@@ -49,7 +49,7 @@ for my $i (1, 2)
 # The coordinator asks each node for its number of connections again.
 $c->coordinator->restart;
 
-# What the extension does on nodes, in new sessions.
+# The extension's statements on nodes, in new sessions.
 my $n = 0;
 sub works
 {
@@ -62,7 +62,7 @@ sub works
 
 for my $state ('on', 'off')
 {
-	# a message that a pooler's session gets alone has the role of the session
+	# a single message in a pooler's session runs with the role of the session
 	if ($state eq 'off') { $c->node_safe_psql($_, "$trusted SET ROLE none; ALTER DATABASE postgres RESET role") for 1, 2; }
 	$c->safe_psql("ALTER SERVER node$_ OPTIONS (ADD session_state '$state')") for 1, 2;
 	works("$state: check_cluster()", 'SELECT * FROM shardfdw.check_cluster()');

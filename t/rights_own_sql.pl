@@ -28,8 +28,8 @@ root('GRANT USAGE ON FOREIGN SERVER node1, node2 TO dbo');
 root("CREATE USER MAPPING FOR dbo SERVER node$_ OPTIONS (user 'dbo', password_required 'false')") for 1, 2;
 root("GRANT EXECUTE ON FUNCTION shardfdw.move_shard, shardfdw.split_shard, shardfdw.merge_shards TO dbo");
 
-# Every operator and many functions of the types that SQL of the extension uses are there again in schema evil. Each says when it
-# runs as a superuser, and makes dbo one.
+# Schema evil has all operators, and many functions, of the types that SQL of the extension uses.
+# Each of them reports a call by a superuser, and makes dbo one.
 dbo(q{CREATE SCHEMA evil;
 CREATE FUNCTION evil.spy(place text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN
@@ -74,7 +74,7 @@ sub unchanged
 	$c->safe_psql('ALTER ROLE dbo NOSUPERUSER');
 }
 
-# ---- jobs -----------------------------------------------------------------------------------------
+# ---- jobs ----------------------------------------------------------------------------------------
 
 dbo(q{CREATE TABLE evil.t (k int PRIMARY KEY, v text); INSERT INTO evil.t SELECT g, 'row ' OPERATOR(pg_catalog.||) g FROM pg_catalog.generate_series(1, 50) g});
 my ($rc, $out, $err) = $coordinator->psql('vic', q{SET ROLE dbo; SELECT shardfdw_internal.start_conversion('evil.t'::pg_catalog.regclass, '{}')});
@@ -97,9 +97,9 @@ dbo(q{SELECT shardfdw.unshard_table('evil.t', mode => 'online')});
 unchanged('unshard_table online');
 root(q{SELECT shardfdw.wait_job(id) FROM shardfdw.jobs WHERE state OPERATOR(pg_catalog.=) 'running'});
 
-# ---- answers of nodes -----------------------------------------------------------------------------
+# ---- answers of nodes ----------------------------------------------------------------------------
 
-# An SQLSTATE that would end a literal, and a message that would go on as a statement
+# An SQLSTATE that would end a literal, and a message that would continue as a statement
 my $message = q{, message = (SELECT pg_catalog.query_to_xml('ALTER ROLE dbo SUPERUSER', true, true, '')::text), detail = NULL --};
 my $error = "SERROR\0VERROR\0CP000\\\0M$message\0\0";
 dbo(q{SELECT shardfdw.shard_table('evil.t', 'k', shards => 2, nodes => ARRAY['node1', 'node2'])});
@@ -116,13 +116,13 @@ for my $n (1 .. 90)
 like($job, qr/\A58000\|.*query_to_xml/, 'a malformed SQLSTATE is not taken over, the message is text');
 unchanged('an answer of a node');
 
-# ---- all of it, with the rounds of recovery ----------------------------------------------------------
+# ---- no function of dbo has run, not even in the rounds of recovery ------------------------------
 
 my @spied = grep { /spied: / } split /\n/, $c->log_since($log);
 is(join("\n", @spied), '', 'no operator or function of dbo has run as a superuser');
 is(root(q{SELECT pg_catalog.count(*) FROM shardfdw.jobs WHERE state OPERATOR(pg_catalog.=) 'running'}), '0', 'no job is left');
 
-# The owner of the database cannot keep rights of other roles on the nodes.
+# Settings of the database owner cannot prevent REVOKE on the nodes.
 root(q{CREATE TABLE public.public_once (id int PRIMARY KEY); CREATE ROLE reader;
 	SELECT shardfdw.shard_table('public.public_once', shards => 1, nodes => '{node1}')});
 $c->node_safe_psql(1, 'CREATE ROLE reader');

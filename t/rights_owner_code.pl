@@ -50,12 +50,14 @@ my %tables = (
 	paired    => 'id int PRIMARY KEY, v int, p spied_pair',
 	indexed   => 'id int PRIMARY KEY, v int',
 	partial   => 'id int PRIMARY KEY, v int',
-	# what dependencies do not tell of: functions that are built in and run what their arguments say, or do something by themselves
+	# code without dependencies: built-in functions that run code in their arguments, or do
+	# something by themselves
 	queried   => q{id int PRIMARY KEY, v int CHECK (query_to_xml('SELECT public.spy(1)', true, true, '') IS NOT NULL)},
 	viewed    => q{id int PRIMARY KEY, v int CHECK (table_to_xml('spying', true, true, '') IS NOT NULL)},
 	rewritten => q{id int PRIMARY KEY, v int, CHECK (v IS NOT NULL OR ('a'::tsquery ~~># 'SELECT ''a''::tsquery, ''b''::tsquery') IS NOT NULL)},
 	configured => q{id int PRIMARY KEY, v int CHECK (set_config('work_mem', '1MB', true) IS NOT NULL)},
-	# nor of what takes an operator's place, and of casts that are looked up when they run
+	# also without dependencies: functions that replace an operator, and casts that are looked up at
+	# run time
 	negated   => 'id int PRIMARY KEY, v int CHECK (NOT (v === 0))',
 	negated_g => 'id int PRIMARY KEY, v int, g boolean GENERATED ALWAYS AS (NOT (v === 0)) STORED',
 	commuted  => 'id int PRIMARY KEY, v int CHECK (v <<<# 100)',
@@ -102,7 +104,7 @@ for my $table (sort keys %tables)
 	$c->node_safe_psql($_, "SET ROLE mallory; $on_nodes{$table}") for exists $on_nodes{$table} ? (1, 2) : ();
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_table('$table', shards => 4)");
 	is($c->node_safe_psql(1, "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relname LIKE '${table}\\_0_'"), 'mallory', "by the owner: $table");
-	# what superusers do with any table
+	# commands that superusers run on any table
 	$c->safe_psql("ANALYZE $table; VACUUM (ANALYZE) $table; REINDEX TABLE $table; CREATE INDEX ${table}_v ON $table (v); SELECT * FROM shardfdw.check_cluster('rows')");
 	$c->psql_fails_like("SELECT shardfdw.unshard_table('$table');", qr/42501: cannot unshard table/, "unshard_table by a superuser: $table");
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('$table')");
@@ -111,7 +113,7 @@ for my $table (sort keys %tables)
 	is(as_superuser(), '', "no code of hers has run as a superuser: $table");
 }
 
-# A type that only a number tells of, another one on the nodes
+# A type that only a number names, which is another type on the nodes
 my $pair = $c->safe_psql(q{SELECT 'spied_pair'::regtype::oid});
 $c->safe_psql("SET ROLE mallory; CREATE TABLE inputted (id int PRIMARY KEY, v int CHECK (record_in('(1,1)', $pair, -1) IS NOT NULL)); INSERT INTO inputted VALUES (1, 1)");
 $c->psql_fails_like("SELECT shardfdw.$function{$_}('inputted');", qr/42501: cannot $_ table "inputted" because function record_in/, "$function{$_} by a superuser: inputted") for 'shard', 'replicate';
@@ -129,7 +131,7 @@ $c->safe_psql(q{SET ROLE mallory; CREATE TABLE tree (id int, v int) PARTITION BY
 $c->psql_fails_like(q{SELECT shardfdw.create_shard('branch', 'branch_1', 'IN (100)', 'node1');}, qr/42501: .*function .*spy/, 'create_shard below a key');
 is(as_superuser(), '', 'nor of a key above');
 
-# A definition that is harmless here, but on a node, where she may log in, calls what is hers
+# A definition that is harmless here. On a node where she may log in, it calls her functions
 $_->(q{CREATE FUNCTION half(i int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT i / 2'}) for sub { $c->safe_psql(@_) }, map { my $i = $_; sub { $c->node_safe_psql($i, @_) } } 1, 2;
 $c->node_safe_psql($_, q{SET ROLE mallory; CREATE FUNCTION half(i smallint) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)'}) for 1, 2;
 $c->node_safe_psql($_, q{SET ROLE mallory; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int);
@@ -154,7 +156,8 @@ for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant',
 	is(as_superuser(), '', "nor there: $table");
 }
 
-# What an expression may mean there by its rules of calls and casts: defaults, variadic arguments, casts to a type
+# Other meanings that a node's rules of calls and casts can give an expression: defaults, variadic
+# arguments, casts to a type
 $c->safe_psql(q{CREATE FUNCTION any_one(anyelement) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION any_two(anyelement, anyelement) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1';
 	CREATE TYPE key AS ENUM ('1', '2'); CREATE FUNCTION to_key(int) RETURNS key IMMUTABLE LANGUAGE sql AS $$SELECT '1'::public.key$$; CREATE CAST (int AS key) WITH FUNCTION to_key(int);
 	SET ROLE mallory; CREATE TABLE by_default (id int PRIMARY KEY, v int); CREATE INDEX ON by_default (id, (any_one(5)));
@@ -172,7 +175,8 @@ for my $table ('by_default', 'by_variadic', 'by_cast')
 $c->node_safe_psql($_, 'DROP TYPE key CASCADE; DROP FUNCTION any_one(int, int), any_two(int[])') for 1, 2;
 $c->safe_psql('DROP TABLE by_default, by_variadic, by_cast; DROP TYPE key CASCADE; DROP FUNCTION any_one(anyelement), any_two(anyelement, anyelement)');
 
-# A superuser's function or type of which she has the like on a node, where she could change it then
+# A superuser's function or type, while she has one with this name on a node, and could change it
+# later
 for my $squatted ([ 'function public.positive(integer)', q{CREATE FUNCTION positive(i int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT i > 0'}, 'CHECK (positive(v))' ], [ 'type public.amount', 'CREATE DOMAIN amount AS int CHECK (VALUE > 0)', ', a amount' ])
 {
 	my ($object, $create, $column) = @$squatted;
@@ -189,7 +193,7 @@ for my $squatted ([ 'function public.positive(integer)', q{CREATE FUNCTION posit
 	$c->node_safe_psql($_, "DROP $object") for 1, 2;
 }
 
-# A foreign key is validated by a query, for which the planner looks at indexes of the table that is referred to.
+# A query validates a foreign key, and the planner reads indexes of the referenced table.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE referred (id int PRIMARY KEY, v int); INSERT INTO referred VALUES (1, 1); SELECT shardfdw.create_reference_table('referred');
 	CREATE TABLE referring (id int PRIMARY KEY, r int REFERENCES referred); INSERT INTO referring VALUES (1, 1)});
 $c->node_safe_psql($_, 'SET ROLE mallory; CREATE INDEX spied ON referred (spy(1), v)') for 1, 2;
@@ -240,7 +244,7 @@ like($c->node_safe_psql(2, q{SELECT contype, convalidated FROM pg_constraint WHE
 is(as_superuser(), '', 'nor does an index of a partition run');
 $c->safe_psql('DROP TABLE to_ref; SET ROLE mallory; DROP TABLE ref');
 
-# The owner gives the name of the table that is referred to to another one while it is waited for.
+# The owner gives the referenced table's name to another table during a wait for a lock.
 $c->node_safe_psql(1, q{SET ROLE mallory; CREATE TABLE swapped (id int PRIMARY KEY); CREATE TABLE swaps (id int, r int); ALTER TABLE swaps ADD FOREIGN KEY (r) REFERENCES swapped NOT VALID});
 my $swap = $c->node(1)->background_psql('postgres');
 $swap->query('SET ROLE mallory; BEGIN; CREATE INDEX ON swapped (spy(1), id); ALTER TABLE swapped RENAME TO swapped_old; CREATE TABLE swapped (id int PRIMARY KEY)');
@@ -253,7 +257,8 @@ is($c->node_safe_psql(1, q{SELECT convalidated FROM pg_constraint WHERE conname 
 is(as_superuser(), '', 'nor does an index of that table run');
 $c->node_safe_psql(1, 'DROP TABLE swaps, swapped, swapped_old');
 
-# An index that only the node has, by a function of a superuser there, of which she has a namesake here
+# An index that only the node has. It uses a superuser's function there, and she has a function with
+# the same name here
 $c->node_safe_psql($_, q{CREATE FUNCTION only_there(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'}) for 1, 2;
 $c->safe_psql(q{SET ROLE mallory; CREATE SCHEMA home; CREATE TABLE home.b (id int PRIMARY KEY); INSERT INTO home.b VALUES (1); CREATE TABLE home.a (id int PRIMARY KEY, r int REFERENCES home.b); INSERT INTO home.a VALUES (1, 1);
 	SELECT shardfdw.shard_schema('home', 'node1'); CREATE FUNCTION only_there(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)'});
@@ -262,8 +267,8 @@ $c->psql_fails_like("SELECT shardfdw.unshard_schema('home');", qr/42501: cannot 
 is(as_superuser(), '', 'nor does such an index run');
 $c->safe_psql('SET ROLE mallory; DROP SCHEMA home CASCADE; DROP FUNCTION only_there(int)');
 
-# If a node gets a reference table again, the foreign keys to it are made again, also those of other
-# roles' tables.
+# If a node gets a reference table again, the foreign keys to it are created again, also those of
+# other roles' tables.
 $c->safe_psql(q{CREATE TABLE own_ref (id int PRIMARY KEY); INSERT INTO own_ref SELECT generate_series(1, 9); SELECT shardfdw.create_reference_table('own_ref'); GRANT SELECT, REFERENCES ON own_ref TO mallory;
 	SET ROLE mallory; CREATE TABLE to_own (id int PRIMARY KEY, r int); INSERT INTO to_own SELECT i, i FROM generate_series(1, 9) i; SELECT shardfdw.shard_table('to_own', shards => 1, nodes => '{node2}');
 	ALTER TABLE to_own ADD FOREIGN KEY (r) REFERENCES own_ref; CREATE INDEX spied_r ON to_own (spy(1), r)});
@@ -305,7 +310,7 @@ $c->safe_psql("SELECT shardfdw.create_reference_table('harmless')");
 is($c->node_safe_psql(1, 'SELECT count(*) FROM harmless'), '20', 'built-in functions that compute');
 $c->safe_psql('DROP TABLE harmless');
 
-# A new node gets replicas of her reference tables from her.
+# A new node gets replicas of her reference tables when she creates them.
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('$_')") for 'checked', $xml ? 'queried' : ();
 my ($host, $port) = $c->node_address(3);
 my ($rc, undef, $err) = $c->psql(qq{BEGIN; SELECT shardfdw.add_node('node3', '$host', $port, 'postgres'); GRANT USAGE ON FOREIGN SERVER node3 TO mallory;
@@ -318,7 +323,8 @@ is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM 
 is(as_superuser(), '', 'with her rights');
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('checked')");
 
-# What the owner adds after the superuser's snapshot was taken, or while he waits for a node
+# Objects that the owner adds after the superuser's snapshot, or while the superuser waits for a
+# node
 $c->safe_psql('SET ROLE mallory; CREATE DOMAIN clean AS int; CREATE TABLE later (id int PRIMARY KEY, v int, g clean GENERATED ALWAYS AS (v::clean) STORED); INSERT INTO later SELECT i, i FROM generate_series(1, 9) i');
 my $super = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $super->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
@@ -350,7 +356,8 @@ is($c->safe_psql('SELECT count(*) FROM checked'), '20', 'a function of a superus
 $c->safe_psql(q{CREATE FUNCTION doing(i int) RETURNS int LANGUAGE sql AS 'SELECT i'; SET ROLE mallory; CREATE TABLE does (id int PRIMARY KEY, CHECK (doing(id) > 0))});
 $c->psql_fails_like("SELECT shardfdw.shard_table('does');", qr/42501: .*function .*doing\(integer\) would run.*its arguments may decide/s, 'a volatile function of a superuser');
 
-# Literals in her definitions stay what they are, whatever a superuser's session takes a backslash for: none becomes a command.
+# Literals in her definitions are not changed, whatever a backslash means in a superuser's session:
+# none becomes a command.
 my %text;
 for my $setting (qw(on off))
 {
@@ -375,8 +382,8 @@ is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0',
 
 # ---------- schemas of others on nodes ----------
 
-# Who owns a schema can drop the tables in it, and put others of these names there, with code that queries of a superuser
-# would run. A superuser's tables are not put there.
+# The owner of a schema can drop the tables in it, and create others with these names and with code
+# that queries of a superuser would run. So a superuser's tables are not created there.
 {
 	my $h = ShardCluster->new(nodes => 4, add_nodes => 0);
 	$h->add_node($_) for 1 .. 3;
@@ -422,7 +429,7 @@ is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0',
 	$h->node_safe_psql($_, 'ALTER SCHEMA trap OWNER TO CURRENT_USER') for 1 .. 3;
 	is($h->safe_psql(q{SELECT shardfdw.enable_node('node3') > 0}), 't', 'the hint helps');
 
-	# Who may own it: another superuser, the owner of the table, and who owns the schema here
+	# Possible owners: another superuser, the owner of the table, and the owner of the schema here
 	$h->node_safe_psql($_, 'CREATE ROLE admin SUPERUSER; ALTER SCHEMA trap OWNER TO admin') for 1 .. 3;
 	$h->safe_psql(q{SELECT shardfdw.shard_table('trap.plain', 'id', 3)});
 	$h->node_safe_psql($_, 'CREATE SCHEMA hers AUTHORIZATION mallory; CREATE SCHEMA hers_here AUTHORIZATION mallory') for 1 .. 3;

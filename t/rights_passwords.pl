@@ -18,7 +18,7 @@ my $c = ShardCluster->new(nodes => 2, host => 'tcp', preload => 1,
 	coordinator_conf => "session_preload_libraries = 'auto_explain'\nshardfdw.recovery_interval = 1s\n");
 my %seen;    # what was printed, by where
 
-# note_all(where, text): keeps what a client saw.
+# note_all(where, text): records what a client saw.
 sub note_all { my ($where, @text) = @_; $seen{$where} .= join "\n", map { $_ // '' } @text; return; }
 sub try_sql
 {
@@ -67,7 +67,7 @@ try_sql('add_node', $quiet . $_)
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', '$wrong', '{\"sslpassword\": \"$wrong\", \"password_required\": \"perhaps\"}')",
 	"BEGIN; SELECT shardfdw.add_node('good', '$host', $port, 'postgres', 'app', '$right', '{\"partial_aggregates\": \"false\"}'); SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.nodes; ROLLBACK");
 cmp_ok(scalar(() = $seen{add_node} =~ /ERROR:/g), '>=', 7, 'add_node failed where it should');
-# psql echoes what failed: that is the statement of the test itself
+# psql prints the failed statement, which is the test's statement
 $seen{add_node} = join "\n", grep { !/^(LINE \d|psql:.*STATEMENT: |STATEMENT: |SELECT shardfdw.add_node|\s*\^)/ } split /\n/, $seen{add_node};
 
 # From here on, everything is logged everywhere.
@@ -89,7 +89,7 @@ my @statements = (
 for my $role ('alice', 'mallory', 'reader')
 {
 	try_sql("as $role", join(";\n", @statements) . ';', '-U', $role);
-	# what others see while it is connected
+	# what other sessions see while it is connected
 	my $views = try_sql("as $role, watched", q{SELECT count(*) FROM t; SET ROLE NONE; SELECT * FROM pg_stat_activity; SELECT * FROM pg_user_mappings; SELECT * FROM information_schema.user_mapping_options}, '-U', $role);
 	# a user may see his own: that is core's rule for pg_user_mappings
 	$seen{"as $role, watched"} = '' if $role ne 'reader';
@@ -120,7 +120,8 @@ for my $option ([ 'host', 'no.such.host.invalid' ], [ 'dbname', 'nowhere' ], [ '
 like($seen{'option dbname'}, qr/nowhere/, 'options of the server were used');
 like(try_sql('again', 'SELECT count(*) FROM t', '-U', 'alice'), qr/\b102\b/, 'and restored');
 
-# A dump by who may read tables, but not others' mappings; and one that may, which is core's business.
+# A dump by a role that may read tables, but not other roles' mappings; and one by a role that may,
+# which core allows.
 my ($out, $err) = ('', '');
 IPC::Run::run([ 'pg_dump', '-U', 'reader', '-d', $c->coordinator->connstr('postgres'), '--schema-only', '-t', 't', '-t', 'r' ], '>', \$out, '2>', \$err);
 note_all('pg_dump of tables by reader', $out, $err);

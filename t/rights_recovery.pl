@@ -45,7 +45,7 @@ is($c->safe_psql('SET statement_timeout = 60000; '
 	0, 'recovery by a superuser finds nothing of an import');
 is($c->safe_psql('SELECT count(*) FROM trap'), 1, 'and leaves the table alone');
 
-# Nor is a job of another table, or of another kind, that of the mark.
+# A job of another table, or of another kind, does not match the mark either.
 my $journal = q{INSERT INTO shardfdw_internal.job
 	(id, kind, state, stage, tables, names, mode, role, pid, started) VALUES};
 $c->safe_psql("$journal (999, 'import', 'failed', 'copying', ARRAY['pg_class'::regclass::oid],

@@ -12,7 +12,7 @@ $c->safe_psql(q{CREATE ROLE al LOGIN; CREATE SCHEMA al AUTHORIZATION al;
 	CREATE USER MAPPING FOR PUBLIC SERVER node2
 		OPTIONS (user 'postgres', password_required 'false')});
 $c->node_safe_psql(2, q{CREATE TABLE secret (id int, v text); INSERT INTO secret VALUES (1, 'a')});
-# Nothing answers there, so replicas would be read.
+# No server listens there, so replicas would be read.
 $c->safe_psql(q{CREATE SERVER mine FOREIGN DATA WRAPPER shardfdw
 		OPTIONS (host '127.0.0.1', port '1');
 	GRANT USAGE ON FOREIGN SERVER mine TO al; SET ROLE al;

@@ -58,7 +58,7 @@ same('upd', q{UPDATE {t} SET v = 'z' WHERE id = 0}, 'UPDATE of no row');
 same('mapped', q{UPDATE {t} SET v = 'm' WHERE id IN (7, 8)},
 	'UPDATE by a role that may read on nodes');
 
-# ---- what is refused -----------------------------------------------------------------------------
+# ---- writes that are refused ---------------------------------------------------------------------
 
 my $refused =
 	qr/42501: role "\w+" has too few privileges to change replicas of shards of table "r"/;

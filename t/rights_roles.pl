@@ -10,7 +10,7 @@ use Test::More;
 
 my $c = ShardCluster->new(nodes => 2, host => 'tcp');
 
-# Shards that tell who asks, made by hand.
+# Shards that return their session's role, made by hand.
 for my $i (1 .. 2)
 {
 	$c->node_safe_psql($i, qq{
@@ -70,7 +70,7 @@ for my $mode ('on', 'off')
 	like($err, qr/user mapping not found.*nobody/, "a role without user mapping (shard scan $mode)");
 }
 
-# A function of another owner, and what it leaves behind.
+# A function of another owner, and its leftovers.
 $c->safe_psql(q{
 	CREATE FUNCTION who_definer() RETURNS text SECURITY DEFINER LANGUAGE sql AS $$ SELECT max(u) FROM who $$;
 	ALTER FUNCTION who_definer OWNER TO alice; GRANT EXECUTE ON FUNCTION who_definer TO bob});
@@ -97,7 +97,7 @@ is( $c->safe_psql(
 		 ALTER USER MAPPING FOR alice SERVER node2 OPTIONS (SET user 'bob', SET password 'pw-bob'); SET ROLE alice; SELECT max(u) FROM who"),
 	"alice\nbob", 'a changed user mapping is used');
 
-# use_scram_passthrough: the keys of the client's own login open sessions on nodes, nothing else does.
+# use_scram_passthrough: only the keys of the client's own login open sessions on nodes.
 {
 	my $secret = $c->safe_psql(q{SET password_encryption = 'scram-sha-256'; CREATE ROLE dora LOGIN PASSWORD 'pw-dora'; GRANT ALL ON who TO dora;
 		GRANT USAGE ON FOREIGN SERVER node1, node2 TO dora; SELECT rolpassword FROM pg_authid WHERE rolname = 'dora'});
@@ -147,7 +147,7 @@ is( $c->safe_psql(
 	$c->psql_fails_like("SET ROLE dora; $q", qr/2F003.*password/s, 'a session that has logged in without them');
 }
 
-# ---- columns that a role may not read on nodes -------------------------------------------------------
+# ---- columns that a role may not read on nodes ---------------------------------------------------
 
 # A policy is checked with the columns that it names: others are not read back from the node.
 $c->safe_psql(q{CREATE TABLE guarded (k int PRIMARY KEY, who name, v int, secret text DEFAULT 'none');
@@ -198,14 +198,14 @@ for my $options (sort keys %more)
 is($c->safe_psql(q{SELECT count(*) FROM pg_user_mappings WHERE usename = 'hopeful'}), '0',
 	'and no user mapping');
 
-# If the role of a node owns something or has a privilege, it need not be the same role as here.
+# If the role on a node owns something or has a privilege, it may be another role than the one here.
 for my $own ('CREATE SCHEMA of_strong AUTHORIZATION strong', 'GRANT SELECT ON t_1 TO strong')
 {
 	$c->node_safe_psql(1, "CREATE ROLE strong; $own");
 	$c->psql_fails_like(q{SELECT shardfdw.add_user('hopeful', '{node1}', password => 'pw');},
 		qr/42501: role "strong" has objects or privileges on the node.*grant role "strong" to its members/s,
 		"strong on the node: $own");
-	# That does not matter if the role of the node has the member already.
+	# This does not matter if the role on the node already has the member.
 	$c->node_safe_psql(1, 'CREATE ROLE hopeful IN ROLE strong');
 	$c->safe_psql(q{SELECT shardfdw.add_user('hopeful', '{node1}', password => 'pw')});
 	$c->node_safe_psql(1, 'DROP OWNED BY strong; DROP ROLE hopeful; DROP ROLE strong');

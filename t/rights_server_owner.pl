@@ -73,7 +73,7 @@ my %statements = (
 	'a snapshot over all nodes' => q{SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t},
 	'a restore point' => q{SELECT shardfdw.create_restore_point('x')});
 
-# Runs every statement after $break, which leaves node3 to an owner without the right. The owner's
+# Runs each statement after $break, which gives node3 to an owner without the right. The owner's
 # user mappings do not help.
 sub refuses
 {
@@ -141,7 +141,7 @@ $c->safe_psql('SET ROLE mallory; DROP FUNCTION shardfdw.add_node(); RESET ROLE;
 
 # ---- dump and restore --------------------------------------------------------------------------
 
-# The privileges come last in a dump. Definitions that go to nodes come before.
+# The privileges come last in a dump. Definitions for nodes come earlier.
 $c->safe_psql(q{CREATE SCHEMA s; SELECT shardfdw.shard_schema('s', 'node3');
 	CREATE TABLE s.x (id int PRIMARY KEY); INSERT INTO s.x VALUES (1);
 	CREATE STATISTICS st ON id, v FROM t; CREATE INDEX ON t (v);

@@ -19,7 +19,7 @@ $c->safe_psql('GRANT CREATE ON SCHEMA public TO own;
 	GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO own');
 $c->node_safe_psql($_, 'GRANT CREATE ON SCHEMA public TO own') for 1 .. 3;
 
-# Default privileges, here or on nodes, do not hold for what the extension creates.
+# Default privileges, here or on nodes, do not apply to objects that the extension creates.
 my $default = join '; ', 'CREATE ROLE extra',
 	map { "ALTER DEFAULT PRIVILEGES FOR ROLE own, postgres GRANT ALL ON $_ TO extra" } qw(TABLES SCHEMAS FUNCTIONS);
 # Schemas of jobs exist for a short time.
@@ -33,7 +33,7 @@ my $watch = q{CREATE TABLE seen (name text, has_rights bool); GRANT INSERT ON se
 $c->safe_psql($default);
 $c->node_safe_psql($_, "$watch; $default") for 1 .. 3;
 
-# The owner, and the privileges of the table and of its columns, as the nodes have to have them.
+# The owner, and the privileges on the table and its columns, which the nodes must have, too.
 my $grants = q{GRANT SELECT, INSERT ON %1$s TO al WITH GRANT OPTION; GRANT SELECT (v) ON %1$s TO bo;
 	GRANT UPDATE ON %1$s TO PUBLIC; REVOKE ALL ON %1$s FROM extra};
 my $expected = 'own: own=arwdDxt/own, al=a*r*/own, =w/own: v: bo=r/own';
@@ -152,7 +152,7 @@ for my $mode ('block', 'online')
 	has_rights('replicated_own', 6, 'enable_node()');
 }
 
-# ---- shards that come later ---------------------------------------------------
+# ---- shards that are created later -------------------------------------------
 $c->safe_psql('SET ROLE own;
 	CREATE TABLE parts (id int NOT NULL, v int, w int) PARTITION BY LIST (id);'
 	. sprintf($grants, 'parts'));
@@ -185,7 +185,8 @@ $c->safe_psql(q{CREATE FOREIGN TABLE parts_5 (id int NOT NULL, v int, w int) SER
 	ALTER TABLE parts ATTACH PARTITION parts_5 FOR VALUES IN (5); SELECT shardfdw.add_user('al')});
 has_rights('parts', 5, 'add_user() after ATTACH PARTITION of a foreign table');
 
-# A shard that belongs to another role on its node is not given away, whatever the settings are.
+# A shard that belongs to another role on its node does not get another owner, whatever the settings
+# are.
 $c->node_safe_psql(1, 'CREATE TABLE secret (id int, v text); REVOKE ALL ON secret FROM extra');
 for my $nulls ('off', 'on')
 {
@@ -264,7 +265,7 @@ $server->safe_psql($_, 'CREATE EXTENSION shardfdw') for qw(usual granting);
 is($server->safe_psql('granting', $privileges), $server->safe_psql('usual', $privileges),
 	'default privileges do not hold for objects of the extension');
 
-# On nodes, only partial aggregates, which call built-in functions, take default privileges.
+# On nodes, default privileges apply only to partial aggregates, which call built-in functions.
 my $node = $c->node(1);
 $node->safe_psql('postgres', $_) for 'CREATE DATABASE usual', 'CREATE DATABASE granting', 'CREATE DATABASE refreshed';
 $node->safe_psql($_, $grant_all) for qw(granting refreshed);

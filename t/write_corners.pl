@@ -11,7 +11,7 @@ use Test::More;
 
 my $c = ShardCluster->new(nodes => 2);
 
-# --- R5: rows times columns around 65,535 parameters, and triggers that read what is pending
+# --- R5: rows times columns around 65,535 parameters, and triggers that read pending rows
 
 my @columns = map { "c$_" } 1 .. 120;
 $c->safe_psql('CREATE TABLE wide (' . join(', ', map { "$_ int" } @columns) . ')');
@@ -55,7 +55,7 @@ $c->safe_psql('INSERT INTO t SELECT g, g, repeat(md5(g::text), 20) FROM generate
 for my $mode ('SET shardfdw.enable_shard_scan = on', 'SET shardfdw.enable_shard_scan = off', 'SET shardfdw.enable_copy_fetch = off',
 	'SET shardfdw.max_connections_per_node = 1')
 {
-	# the file is read as it is; what kills the connections is a statement of the session itself
+	# psql reads the file unchanged; a statement of the session itself kills the connections
 	my ($rc, $out, $err) = $c->psql(<<"END", on_error_stop => 0);
 $mode;
 SELECT 'pid ' || pg_backend_pid();
@@ -81,7 +81,7 @@ END
 	like($out, qr/^killed 2$/m, "R6: connections were killed: $mode");
 	like($out, qr/^rows 40000 0$/m, "R6: nothing has changed: $mode");
 
-	# what was on its way is lost, or had come in full before
+	# rows on their way were lost, or had arrived completely before
 	my $nfetched = () = $out =~ /^\d+$/mg;
 	ok($err =~ /ERROR/ || $nfetched == 4 + 39998, "R6: the cursor says so, or has all rows: $mode") || diag($nfetched);
 }
@@ -132,7 +132,7 @@ for my $name (sort keys %failing)
 	$session->quit;
 }
 
-# --- R13: a ctid on the node says nothing where a shard is partitioned or has children there
+# --- R13: a ctid of the node has no meaning if a shard is partitioned or has children there
 
 $c->safe_psql('CREATE TABLE family (id int, v int)');
 $c->shard_table('family', 'id', shards => 2);
@@ -215,7 +215,7 @@ sub make_ring
 	return;
 }
 
-# What a statement gives on ring NAME, and leaves behind; or its SQLSTATE.
+# Returns the result of a statement on ring NAME, and the rows that it leaves; or its SQLSTATE.
 sub on_ring
 {
 	my ($name, $sql) = @_;
@@ -284,7 +284,8 @@ for my $statement (
 	'UPDATE RING AS r SET a = r.a + o.a + new_of_RING(r.k) FROM RING AS o WHERE o.k = r.k',
 	'UPDATE RING SET a = 1 RETURNING new_of_RING(k)',
 	'DELETE FROM RING WHERE new_of_RING(k) = 1',
-	# the first row finds another one, the last one finds only rows that the statement has changed
+	# the first row matches another one, the last one matches only rows that the statement has
+	# changed
 	map { sprintf $written, $_ } (
 		'DELETE FROM RING AS r WHERE EXISTS
 			(SELECT FROM RING AS j WHERE j.a = r.a AND j.k <> r.k FOR UPDATE)',
@@ -309,7 +310,7 @@ for my $statement (
 		"ring: $before$statement, $_ shards")
 		for 1, 4, 16;
 }
-# What writes to other tables, is undone or writes no row does not matter.
+# Writes to other tables, writes that are rolled back, and writes without rows do not matter.
 for my $statement (
 	map { ("UPDATE RING SET a = a + ${_}_RING(k)", "DELETE FROM RING WHERE k > 3 AND ${_}_RING(k) = 1",
 		"WITH d AS (DELETE FROM RING RETURNING k) SELECT sum(${_}_RING(k)) FROM d") }
@@ -349,7 +350,7 @@ for my $name (qw(ring_plain ring_1 ring_4 ring_16))
 	}
 }
 
-# --- blocks that write: what the session records about them does not grow
+# --- blocks that write: the session's records about them do not grow
 
 my ($blocks_rc, $blocks_out, $blocks_err) = $c->psql(q{
 	CREATE FUNCTION kept_bytes() RETURNS bigint LANGUAGE sql AS $$

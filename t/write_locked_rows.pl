@@ -73,7 +73,8 @@ $c->safe_psql(q{
 my @sharded = (grep({ $_ ne 'plain' } sort keys %options), qw(levels alone));
 my $client = WireClient->new($c->coordinator, 'postgres');
 
-# What statements return in a transaction, and what they leave in the table; or the SQLSTATE.
+# Returns the rows of statements in a transaction, and the rows that they leave in the table; or the
+# SQLSTATE.
 sub outcome
 {
 	my ($name, @sql) = @_;
@@ -91,7 +92,8 @@ sub outcome
 	return join "\n", @seen;
 }
 
-# compare(WHAT, REFUSED, SQL): tables that match REFUSED may raise 0A000 where the plain one does not.
+# compare(WHAT, REFUSED, SQL): tables that match REFUSED may raise 0A000 where the plain table does
+# not.
 sub compare
 {
 	my ($what, $refused, @sql) = @_;
@@ -147,7 +149,7 @@ for my $before ('', 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ',
 			$before || 'SELECT', "SELECT visited(\$\$$query\$\$, \$\$$change\$\$)");
 	}
 }
-# A procedure that commits: the cursor of the loop fetches all rows that are left at COMMIT.
+# A procedure that commits: at COMMIT, the cursor of the loop fetches all rows that are left.
 $c->safe_psql(q{
 	CREATE TABLE log (seen text);
 	CREATE PROCEDURE commits(query text, change text) LANGUAGE plpgsql AS $$
@@ -194,7 +196,7 @@ for (
 	compare("$what, no asynchronous scans", undef,
 		'SET LOCAL enable_async_append = off', $declare, @steps);
 	# A scan that begins after the change may return rows that were changed before the statement.
-	# The node does not tell these changes from each other.
+	# The node cannot distinguish these changes.
 	my $late = $steps[0] =~ /FETCH/ ? undef : qr/./;
 	compare("$what, after a write", $late,
 		'UPDATE TABLE SET v = 7 WHERE k % 7 = 0', $declare, @steps);

@@ -82,7 +82,7 @@ sub begin_setup
 	return;
 }
 
-# What of rows is compared.
+# The compared part of rows.
 sub shown
 {
 	my ($how, $rows) = @_;
@@ -102,8 +102,8 @@ sub outcome
 	return "$tag\n" . ($how eq 'count' ? '' : shown($how, $result->{rows}));
 }
 
-# What docs/limits.md says is refused. The first one not where the transaction has written nothing before, is at
-# READ COMMITTED, and has no cursor.
+# The limits in docs/limits.md. The first one does not apply if the transaction has written nothing
+# before, is at READ COMMITTED, and has no cursor.
 my @limits = (
 	qr/^cannot read table "\w+" as it was when the statement began$/,
 	qr/^a function cannot use table "\w+" now$/,
@@ -128,7 +128,7 @@ sub compare_contents
 	return;
 }
 
-# Runs a case on both; a list of what differs.
+# Runs a case on both tables. Returns a list of differences.
 sub compare
 {
 	my ($case) = @_;
@@ -143,7 +143,7 @@ sub compare
 			next;
 		}
 		my ($sharded, $plain) = (run('s', $sql), run('p', $sql));
-		# it may be refused before it comes to the error of the plain one
+		# it may be refused before the error of the plain table occurs
 		if ($sharded->{error} && is_limit($case, $sharded->{error}) && ($plain->{error}{C} // '') ne '0A000')
 		{
 			$refused{"$case->{kind}: $sharded->{error}{M}" =~ s/"[^"]*"/?/gr}++;

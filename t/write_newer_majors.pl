@@ -88,7 +88,7 @@ my $matched     = 'WHEN MATCHED THEN UPDATE SET v = q.v + s.v';
 my $not_matched = 'WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.v)';
 my $by_source   = 'WHEN NOT MATCHED BY SOURCE THEN DELETE';
 
-# The condition of the view says which rows the target has.
+# The view's condition selects the rows of the target.
 for my $view (qw(below tenant member one_key))
 {
 	same("MERGE INTO $view q USING (SELECT 0 AS k WHERE false) s ON q.k = s.k $by_source");
@@ -101,10 +101,10 @@ for my $view (qw(below tenant member one_key))
 	same("MERGE INTO $view q USING (SELECT 2 AS k, 1 AS v) s ON q.k = s.k AND q.k = 2 $matched RETURNING merge_action(), q.*");
 	same("WITH w AS (MERGE INTO $view q USING source s ON q.k = s.k $matched $by_source RETURNING merge_action(), q.k) SELECT * FROM w -- RETURNING");
 }
-# What the node computes for each row, next to what the coordinator computes once.
+# Values that the node computes for each row, next to values that the coordinator computes once.
 same("MERGE INTO m q USING (SELECT 2 AS k) s ON q.k = s.k AND q.k = 2 WHEN MATCHED THEN DELETE RETURNING merge_action() || current_setting('my.tenant'), q.k + current_setting('my.tenant')::int");
 same("MERGE INTO m q USING source s ON q.k = s.k $matched RETURNING merge_action() || current_setting('my.tenant'), q.k");
-# A row that the view does not show is not found, and then its key is there already.
+# A row outside of the view is not matched, and then its key exists already.
 like(outcome('s', "MERGE INTO below q USING (SELECT 16 AS k, 1 AS v) s ON q.k = s.k $matched $not_matched"), qr/^23505/, 'a row outside of the view, inserted again');
 same("MERGE INTO member q USING (SELECT 0 AS k WHERE false) s ON q.k = s.k $by_source", 'guest');
 same("MERGE INTO from_select q USING source s ON q.k = s.k $matched");
@@ -114,7 +114,7 @@ refused("MERGE INTO from_select q USING source s ON q.k = s.k $by_source", qr/$c
 refused("MERGE INTO volatile q USING source s ON q.k = s.k $matched", qr/$cannot The condition of the view has a volatile function/);
 refused("MERGE INTO barrier q USING source s ON q.k = s.k $matched", qr/$cannot It is subject to row security/);
 
-# There is no row of the source for values that the coordinator would compute.
+# There is no source row for values that the coordinator would compute.
 same("MERGE INTO m q USING source s ON q.k = s.k WHEN NOT MATCHED BY SOURCE AND q.v > current_setting('my.tenant')::int - 20 THEN UPDATE SET v = q.v + current_setting('my.tenant')::int");
 for my $action ('AND q.v > (SELECT 5) THEN DELETE', 'AND q.v > random() THEN DELETE', 'THEN UPDATE SET v = (SELECT 3)', 'THEN UPDATE SET (v) = (SELECT 3)')
 {
@@ -132,7 +132,7 @@ SKIP:
 {
 	skip 'needs PostgreSQL 18', 1 if $major < 18;
 
-	# OLD and NEW: columns, and rows as a whole where a node runs the statement.
+	# OLD and NEW: columns, and whole rows if a node runs the statement.
 	same('INSERT INTO m VALUES (1, 1), (100, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING old.v, new.v, old.k IS NULL');
 	same('INSERT INTO m VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING old.v, new.v');
 	same('UPDATE m SET v = v + 1 RETURNING to_jsonb(old), new, old IS NULL');
@@ -163,7 +163,8 @@ SKIP:
 	# Rows of a table and of its replicas on the nodes.
 	my $rows_of = sub { return join ' ', map { $_->safe_psql('postgres', "SELECT string_agg(t::text, ' ' ORDER BY t) FROM $_[0] t") } $c->coordinator, $_[1] ? $c->nodes : () };
 
-	# Reference tables with keys WITHOUT OVERLAPS, foreign keys with PERIOD and NOT NULL that does not hold for all rows.
+	# Reference tables with keys WITHOUT OVERLAPS, foreign keys with PERIOD, and NOT NULL
+	# constraints that some rows violate.
 	$c->safe_psql("SET search_path = $_;
 		CREATE TABLE lease (room int4range, during daterange, v int, CONSTRAINT lease_key PRIMARY KEY (room, during WITHOUT OVERLAPS));
 		CREATE TABLE visit (id int PRIMARY KEY, room int4range, during daterange, CONSTRAINT visit_room FOREIGN KEY (room, PERIOD during) REFERENCES lease (room, PERIOD during))") for qw(s p);
@@ -180,7 +181,8 @@ SKIP:
 	  "ALTER TABLE lease DROP CONSTRAINT lease_key, ADD CONSTRAINT lease_unique UNIQUE (room, during WITHOUT OVERLAPS)", "INSERT INTO lease VALUES ('[3,4)', '[2026-01-20,2026-02-20)', 6)";
 	is($rows_of->("s.$_", 1), join(' ', ($rows_of->("p.$_", 0)) x 3), "$_: rows on all servers") for qw(lease visit);
 
-	# Rows are told apart by equality of the key, where its index knows overlaps alone: replicas of shards, jobs.
+	# Rows are identified by equality of the key, although its index checks only overlaps: replicas
+	# of shards, jobs.
 	$c->safe_psql("CREATE TABLE $_.slot (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS))") for qw(s p);
 	is($c->safe_psql("SELECT string_agg(equals, ' ') FROM shardfdw_internal.identity_columns('p.slot')"), 'OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.=)', 'equality of a key WITHOUT OVERLAPS');
 	$c->shard_table('s.slot', 'room', shards => 2, replication_factor => 2);

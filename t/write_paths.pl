@@ -13,8 +13,8 @@ use Time::HiRes qw(time usleep);
 my $c = ShardCluster->new(nodes => 2, node_conf => "log_statement = 'mod'\n");
 my $tempdir = PostgreSQL::Test::Utils::tempdir();
 
-# Runs a script on a table and on its plain copy ({t} stands for either); the output must be the
-# same, and the contents afterwards.
+# Runs a script on a table and on its plain copy ({t} stands for either). The output and the
+# contents afterwards must be the same.
 sub same
 {
 	my ($name, $script, %opt) = @_;
@@ -255,7 +255,7 @@ same('types of one\'s own', "INSERT INTO {t2} SELECT $own_values FROM generate_s
 same('types of one\'s own, settings', "SET intervalstyle = sql_standard; SET extra_float_digits = -3; INSERT INTO {t2} SELECT $own_values FROM generate_series(101, 120) g;", table => 't2');
 same('types of one\'s own, UPDATE', "UPDATE {t2} SET p = row(id, 'new')::pair, m = 'sad', ps = ps || p WHERE id < 20 AND random() < 2 RETURNING *;", table => 't2');
 
-# other types on the node than here: values travel as text, and nothing is mistaken for something else
+# other types on the node than here: values are sent as text, and no value is misread
 $c->node_safe_psql(1, 'CREATE TABLE other (id bigint, a text, b numeric, c bigint, d timestamptz, e bytea)');
 $c->safe_psql("CREATE FOREIGN TABLE other (id int, a int, b float8, c float8, d timestamp, e bytea) SERVER node1");
 $c->safe_psql("INSERT INTO other VALUES (1, 2, 1.5, 3, '2020-01-01', ''), (2, NULL, 0.25, 4, NULL, '\\x00')");
@@ -432,7 +432,7 @@ like($timeout_err, qr/statement timeout/, 'a stopped node does not keep statemen
 cmp_ok($elapsed, '<', 20, 'and the end of the transaction is bounded');
 is($c->safe_psql('SELECT count(*) FROM slow'), '60000', 'nothing of it stays');
 
-# --- what is left
+# --- leftovers
 
 for my $i (1, 2)
 {

@@ -16,7 +16,7 @@ make_diff_tables($c);
 my %plain;
 my $nrun = 0;
 
-# Makes new tables in a new schema, runs the script, returns what it printed.
+# Creates new tables in a new schema and runs the script. Returns its output.
 sub run_script
 {
 	my ($script, $shards, @settings) = @_;
@@ -35,7 +35,7 @@ sub run_script
 	return ($out, $errors);
 }
 
-# The first difference of two texts, with what precedes it.
+# The first difference of two texts, with the lines before it.
 sub first_difference
 {
 	my ($plain, $sharded) = map { [ split /\n/, $_ ] } @_;
@@ -94,7 +94,7 @@ for my $n (0, 1, 999, 1000, 1001, 9998, 9999, 10000, 65535, 65536, 65537)
 		$c->safe_psql("SELECT count(*), sum(length(x)) FROM (SELECT counted_plain::text AS x FROM counted_plain) y"), "$n rows read back");
 }
 
-# Rows are where their keys belong.
+# Each row is in the shard of its key.
 $c->safe_psql('CREATE TABLE placed (k text, v int)');
 $c->shard_table('placed', 'k', shards => 6);
 $c->safe_psql("INSERT INTO placed SELECT 'k' || g, g FROM generate_series(1, 3000) g");
@@ -106,7 +106,8 @@ for my $shard (split /\n/, $c->safe_psql("SELECT inhrelid::regclass FROM pg_inhe
 }
 is($c->safe_psql('SELECT count(*), count(DISTINCT k) FROM placed'), '6000|6000', 'each row is there once');
 
-# A new key puts the row where it belongs, or is refused; it never stays in the wrong shard (R42).
+# If a row gets a new key, it moves to the shard of that key, or the statement is refused. The row
+# never stays in the wrong shard (R42).
 for my $mode (qw(on off))
 {
 	my ($rc, undef, $err) = $c->psql("SET shardfdw.enable_shard_scan = $mode; UPDATE placed SET k = 'moved' || v WHERE k LIKE 'k1%'");

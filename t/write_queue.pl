@@ -29,7 +29,7 @@ sub text
 }
 sub on { my ($query, $plain) = @_; return $query =~ s/\{t\}/$plain ? '_plain' : ''/ger; }
 
-# ---------- the rows that come out, and no others ----------
+# ---------- only the rows of the query are returned ----------
 
 my @queries = (
 	q{SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED}, q{SELECT id FROM job{t} ORDER BY v DESC, id LIMIT 4 OFFSET 3 FOR UPDATE SKIP LOCKED},
@@ -69,7 +69,7 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 			my $first = text($b->query(on($query, $plain)));
 			my $second = $query =~ /^(SELECT|WITH z.*INSERT)/ ? text($b->query(on($query, $plain))) : '';
 			$a->query('ROLLBACK');
-			# what is free now: neither the first session's nor this one's
+			# the rows that are free now: without those of the first session and of this one
 			my $free = text($a->query(on(q{SELECT count(*), sum(id) FROM (SELECT id FROM job{t} FOR UPDATE SKIP LOCKED) x}, $plain)));
 			my $state = text($b->query(on(q{SELECT state, count(*), sum(id) FROM job{t} GROUP BY 1 ORDER BY 1}, $plain)));
 			$b->query('ROLLBACK');
@@ -184,7 +184,7 @@ is(messages($take), 'LOOK 3 WITH z 1', 'three nodes are looked at, and one job i
 is(messages("BEGIN; $take; COMMIT"), 'LOOK 3 WITH z 1', 'the same in a block');
 is(messages(q{DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' AND id % 7 = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)}), 'LOOK 3 WITH z 1', 'DELETE');
 is(messages(q{SELECT id FROM job WHERE state = 'new' LIMIT 1 FOR UPDATE SKIP LOCKED}), 'LOOK 1 SELECT 1', 'without an order the first node will do');
-# rows that others are taking are left out without asking for them, until they are free
+# rows that other sessions are taking are left out without a query, until they are free
 $a->query('BEGIN');
 $a->query(q{UPDATE job SET state = 'run' WHERE id IN (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED)});
 $a->query('SAVEPOINT s');
@@ -199,7 +199,7 @@ $next = text($a->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMI
 cmp_ok(text($b->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED})), '>', $next, 'what is locked only is left out');
 $a->query('COMMIT');
 is(text($b->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED})), $next, 'and is free after the commit');
-# those that are not taken as a whole
+# statements that no single node runs as a whole
 is(messages("$take AND job.v >= 0"), 'FETCH 6 SELECT 1 UPDATE 1', 'six shards are looked at, and one job is locked, changed and committed where it is');
 is(messages("BEGIN; $take AND job.v >= 0; COMMIT"), 'CLOSE 6 FETCH 6 SELECT 1 UPDATE 1', 'in a block, cursors are closed');
 is(messages("$take RETURNING z.id"), 'FETCH 6 SELECT 2 UPDATE 1', 'as a join, the row is read first, from its shard alone');
@@ -273,7 +273,8 @@ for my $limit (1, 2)
 
 # ---------- rows that sessions read for each other ----------
 
-# while a session waits for a read of its rows, the place in shared memory is given to other rows and back: none of these are its own
+# while a session waits for a read of its rows, the place in shared memory is used for other rows
+# and then given back: the session must not take any of these
 SKIP:
 {
 	skip 'needs a library with fault points', 1 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
@@ -311,8 +312,8 @@ SKIP:
 
 # ---------- waiting for others ----------
 
-# Nine rows, of which another session has the second one: it has locked it, and changes it or not. Then the first three are
-# those as they are afterwards, and no others are locked.
+# Nine rows. Another session has locked the second one, and changes it or not. Then the first three
+# rows are returned in their new state, and no others are locked.
 $c->safe_psql(q{CREATE TABLE turn (id int PRIMARY KEY, prio int, state text); SELECT shardfdw.shard_table('turn', shards => 6)});
 my $top = q{SELECT id, prio FROM turn WHERE state = 'new' ORDER BY prio LIMIT 3 FOR UPDATE};
 my $one = q{UPDATE turn SET state = 'mine' WHERE id IN (SELECT id FROM turn WHERE state = 'new' AND prio > 10 ORDER BY prio LIMIT 1 FOR UPDATE) RETURNING id};
@@ -365,7 +366,8 @@ $a->query('SELECT FROM turn WHERE id = 4 FOR UPDATE');
 like(text($b->query("$top NOWAIT" =~ s/LIMIT 3/LIMIT 9/r)), qr/^55P03/, 'NOWAIT');
 $a->query('COMMIT');
 
-# Who wants a row that is changed all the time gets it; who locks the first rows and changes them meets no deadlock.
+# A session that wants a row that is changed all the time gets the row. A session that locks the
+# first rows and changes them gets no deadlock.
 $c->safe_psql(q{TRUNCATE turn; INSERT INTO turn SELECT i, 0, 'new' FROM generate_series(1, 20) i});
 my $busy = $c->coordinator->basedir . '/busy.sql';
 append_to_file($busy, "UPDATE turn SET prio = prio + 1 WHERE id = 1;\n");
@@ -398,7 +400,7 @@ for my $i (1 .. $c->nodes)
 cmp_ok($looks, '>=', $c->nodes, 'nodes are asked for jobs');
 cmp_ok($looks, '<', $c->nodes * $jobs, 'by some workers for others');
 
-# Workers that wait for each other take one with each statement.
+# Workers that wait for each other take one row with each statement.
 $c->safe_psql('UPDATE queue SET taken = 0 WHERE id <= 200');
 my $patient = $c->coordinator->basedir . '/patient.sql';
 append_to_file($patient, slurp_file($script) =~ s/ SKIP LOCKED//r);

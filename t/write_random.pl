@@ -71,7 +71,7 @@ my $c = ShardCluster->new(
 my $started = time;
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 
-# ---- what both runs share ------------------------------------------------------------------------
+# ---- settings of both runs -----------------------------------------------------------------------
 
 my ($collation) = grep { ($c->psql("CREATE COLLATION public.other ($_)"))[0] == 0 }
   ("provider = icu, locale = 'de'", "locale = 'en_US.utf8'", "locale = 'C.utf8'", "locale = 'POSIX'");
@@ -117,7 +117,7 @@ sub refused
 	return undef;
 }
 
-# A key that is only taken while rows of a plain table change one after the other (docs/limits.md).
+# A key that exists only while rows of a plain table change one after the other (docs/limits.md).
 sub takes_key_in_between
 {
 	my ($script, $statement, $plain_code, $code) = @_;

@@ -336,7 +336,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_server(text[]) IS
-	'Runs the commands of server_commands(). Returns nothing; raises their errors, without the password.';
+	'Runs the commands of server_commands(). Returns nothing. Raises their errors, without the password.';
 
 CREATE FUNCTION shardfdw_internal.settle_server(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_settle_server';

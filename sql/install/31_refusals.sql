@@ -387,7 +387,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_no_conversion(regclass, text) IS
-	'Checks that no job of another process works on a table. Returns nothing; raises object_in_use.';
+	'Checks that no job of another process works on a table. Returns nothing. Raises object_in_use.';
 
 CREATE FUNCTION shardfdw_internal.check_obstacles(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

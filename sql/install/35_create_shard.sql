@@ -26,7 +26,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_default_shard(regclass) IS
-	'Checks that shards of the DEFAULT partition of a table hold no rows that belong to another partition. Returns nothing; raises check_violation.';
+	'Checks that shards of the DEFAULT partition of a table hold no rows that belong to another partition. Returns nothing. Raises check_violation.';
 
 CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, new_shards regclass[], keys jsonb) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

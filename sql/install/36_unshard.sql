@@ -44,7 +44,7 @@ AS $$
 	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_foreign_keys(regclass) IS
-	'Asks a node for the foreign keys of a shard to reference tables. Returns for each its name, definition and the table.';
+	'Queries a node for the foreign keys of a shard to reference tables. Returns the name, definition and referenced table of each.';
 
 CREATE FUNCTION shardfdw_internal.shard_clustered_index(relation regclass) RETURNS name
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -272,7 +272,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_import_empty(regclass) IS
-	'Checks that a table has no rows. Returns nothing; raises object_not_in_prerequisite_state.';
+	'Checks that a table has no rows. Returns nothing. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_import_source(relation regclass, plan jsonb, source jsonb) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -460,7 +460,7 @@ COMMENT ON FUNCTION shardfdw_internal.import_sums_queries(regclass, text, boolea
 CREATE FUNCTION shardfdw_internal.start_import(relation oid, plan text, conninfo text, online boolean, verify boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_import';
 COMMENT ON FUNCTION shardfdw_internal.start_import(oid, text, text, boolean, boolean) IS
-	'Starts the process of an import. Returns the number of its job; raises insufficient_resources.';
+	'Starts the process of an import. Returns the number of its job. Raises insufficient_resources.';
 
 CREATE FUNCTION shardfdw.import_table(relation regclass, conninfo text, source text DEFAULT NULL, publication name DEFAULT NULL, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off

@@ -246,7 +246,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_shard_replicable(regclass) IS
-	'Checks that the shards of a table can have replicas. Returns nothing; raises feature_not_supported, naming what is in the way.';
+	'Checks that the shards of a table can have replicas. Returns nothing. Raises feature_not_supported with the reason.';
 
 CREATE FUNCTION shardfdw_internal.check_replication_factor(replication_factor integer, relation regclass, colocate_with regclass, mode text) RETURNS integer
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -369,7 +369,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_placements(regclass, regclass[], name[]) IS
-	'Makes replicas of some shards of a table, which is locked, on a node each. Returns nothing; raises insufficient_privilege as check_owner_code() does, and the node''s error.';
+	'Creates replicas of some shards of a table, one for each given node. The table must be locked. Returns nothing. Raises insufficient_privilege as check_owner_code() does, and errors of the nodes.';
 
 CREATE FUNCTION shardfdw_internal.note_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -487,7 +487,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
-	'Checks that a node exists. Returns nothing; raises undefined_object.';
+	'Checks that a node exists. Returns nothing. Raises undefined_object.';
 
 CREATE FUNCTION shardfdw_internal.take_replicas_turn(relations regclass[], is_shared boolean DEFAULT false) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_replicas_turn';
@@ -661,7 +661,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_no_left_shard(name, name[], name[]) IS
-	'Checks that nodes do not have stale replicas of dropped shards with the names of new shards. Returns nothing; raises duplicate_table.';
+	'Checks that nodes do not have stale replicas of dropped shards with the names of new shards. Returns nothing. Raises duplicate_table.';
 
 CREATE FUNCTION shardfdw_internal.write_left_shard(shard regclass, node name) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -678,7 +678,7 @@ REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) FROM P
 CREATE FUNCTION shardfdw_internal.note_left_shard(shard regclass, node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_note_left_shard';
 COMMENT ON FUNCTION shardfdw_internal.note_left_shard(regclass, name) IS
-	'Runs write_left_shard() for the owner of the shard. Returns nothing; raises insufficient_privilege.';
+	'Runs write_left_shard() for the owner of the shard. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

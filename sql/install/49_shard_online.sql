@@ -550,7 +550,7 @@ AS $$
 	WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_on_conversion(regclass, name[], text[], text[], name[], text[]) IS
-	'Does what run_on_new_shards() does for the shards that are to take the place of a plain table. Returns nothing; raises the node''s error.';
+	'Does what run_on_new_shards() does, for the shards that will replace a plain table. Returns nothing. Raises errors of the nodes.';
 
 CREATE FUNCTION shardfdw_internal.refer_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -605,7 +605,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_conversion(regclass, jsonb) IS
-	'Second step of shard_table() online: from its commit on, every change of the table notes the keys of its rows. Returns 0; raises lock_not_available.';
+	'Does the second step of shard_table() online: after its commit, every change of the table records the keys of the changed rows. Returns 0. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_noted(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -810,4 +810,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_online(regclass, name, integer, name[], regclass, boolean) IS
-	'Does what shard_table() does online. Returns the number of the job; raises what is in the way, and the error that has ended the job.';
+	'Does what shard_table() does with mode online. Returns the number of the job. Raises an error if the table cannot be sharded, and the error that has ended the job.';

@@ -80,7 +80,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION shardfdw_internal.subscription_definition(oid) FROM PUBLIC;
 COMMENT ON FUNCTION shardfdw_internal.subscription_definition(oid) IS
-	'Reads a subscription that shardfdw applies. Returns a row for each publication, none when there is nothing to apply; raises object_not_in_prerequisite_state.';
+	'Reads a subscription that shardfdw applies. Returns a row for each publication, or no row if there is nothing to apply. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.subscription_rank(relation regclass) RETURNS integer
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -136,7 +136,7 @@ AS $$
 	UPDATE pg_subscription_rel r SET srsubstate = 'r' WHERE r.srsubid = $1 AND r.srsubstate = 's' AND r.srsublsn <= end_position
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_subscription_ready(oid, pg_lsn) IS
-	'Notes that changes have come up to a position: PostgreSQL then lets tables be dropped whose copies are older. Returns nothing.';
+	'Records that all changes up to a position have been received. PostgreSQL then allows DROP TABLE for tables whose copies are older. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.note_subscription(subid oid, end_position pg_lsn, ntransactions bigint, nchanges bigint) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,7 @@ AS $$
 	WHERE o.subid = $1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_subscription(oid, pg_lsn, bigint, bigint) IS
-	'Notes what the current transaction applies. Returns nothing.';
+	'Records what the current transaction applies. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.note_subscription_copy(subid oid, relation oid, from_position pg_lsn) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -155,7 +155,7 @@ AS $$
 	UPDATE pg_subscription_rel r SET srsubstate = 's', srsublsn = from_position WHERE (r.srsubid, r.srrelid) = ($1, $2)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_subscription_copy(oid, oid, pg_lsn) IS
-	'Notes that a table has the rows of the publisher as of a position. Returns nothing.';
+	'Records that a table has the rows that the publisher had at a position. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.note_subscription_error(subid oid, error text, disable boolean) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -164,7 +164,7 @@ AS $$
 	DELETE FROM shardfdw_internal.subscription o WHERE o.subid = $1 AND disable
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_subscription_error(oid, text, boolean) IS
-	'Notes why a subscription could not be applied; disable: and has it not be tried again. Returns nothing.';
+	'Records why a subscription could not be applied. disable: it is not tried again. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.missing_subscriptions() RETURNS SETOF oid
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -161,7 +161,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_unsharding(regclass, jsonb) IS
-	'Second step of unshard_table() online: from its commit on, every change of a shard notes the keys of its rows on the node. Returns 0; raises lock_not_available.';
+	'Does the second step of unshard_table() online: after its commit, every change of a shard records the keys of the changed rows on the node. Returns 0. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.check_unsharding_noted(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -17,7 +17,7 @@ COMMENT ON COLUMN shardfdw_internal.restore_point.target IS 'Its name in the WAL
 COMMENT ON COLUMN shardfdw_internal.restore_point.name IS 'The name that was asked for.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.made_at IS 'When it was set.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.role IS 'Role that has asked for it.';
-COMMENT ON COLUMN shardfdw_internal.restore_point.commit_pause IS 'How long commits had to wait while it was set.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.commit_pause IS 'How long commits waited while the restore point was created.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.nodes IS 'Nodes that have it, null standing for the coordinator.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.timelines IS 'Their timelines.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.lsns IS 'Where its record ends in their WAL.';
@@ -25,7 +25,7 @@ COMMENT ON COLUMN shardfdw_internal.restore_point.lsns IS 'Where its record ends
 CREATE FUNCTION shardfdw_internal.set_restore_point(name text, nodes oid[]) RETURNS text
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_restore_point';
 COMMENT ON FUNCTION shardfdw_internal.set_restore_point(text, oid[]) IS
-	'Sets a restore point on the coordinator and on nodes at one moment, and notes where it is. Returns its target; raises invalid_parameter_value for the name, lock_not_available when no such moment is found in time, insufficient_privilege without EXECUTE on create_restore_point(), and the nodes'' errors.';
+	'Creates a restore point on the coordinator and on nodes at one moment, and records its position. Returns its target. Raises invalid_parameter_value for a bad name, lock_not_available if no such moment is found in time, insufficient_privilege without EXECUTE on create_restore_point(), and errors of the nodes.';
 
 CREATE FUNCTION shardfdw_internal.check_restore_point_nodes(nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -55,7 +55,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_restore_point_nodes(name[]) IS
-	'Checks that these are all nodes, and that the caller may set restore points there. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
+	'Checks that the given nodes are all nodes, and that the caller may create restore points there. Returns nothing. Raises object_not_in_prerequisite_state or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw.create_restore_point(name text) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

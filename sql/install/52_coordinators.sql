@@ -163,7 +163,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.share_sequences() IS
-	'Gives sequences the values of this coordinator''s share: 2^48 of bigint, 2^27 of integer, 2^11 of smallint for each, see shared_sequences(). Returns nothing; raises object_not_in_prerequisite_state for one that has gone beyond the first share.';
+	'Limits sequences to the values of this coordinator''s share: 2^48 values of bigint, 2^27 of integer, 2^11 of smallint. See shared_sequences(). Returns nothing. Raises object_not_in_prerequisite_state for a sequence that is beyond the first share.';
 
 CREATE FUNCTION shardfdw_internal.check_plain_keys() RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -207,7 +207,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_members(name) IS
-	'Does what lock_node_list() and lock_members() do on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
+	'Does what lock_node_list() and lock_members() do on all coordinators except one, in the order of their names. Returns nothing. Raises the error of a coordinator that does not answer.';
 REVOKE ALL ON FUNCTION shardfdw_internal.lock_all_members(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.check_empty_on_peers(relation regclass, what text) RETURNS void
@@ -237,7 +237,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_empty_on_peers(regclass, text) IS
-	'Checks that a plain table has rows on this coordinator alone, and locks it on the others against writers. what: shard, replicate. Returns nothing; raises object_not_in_prerequisite_state.';
+	'Checks that a plain table has no rows on the other coordinators, and locks it there against writers. what: shard or replicate. Returns nothing. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_no_peers(object text, what text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -444,7 +444,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_references_to_peer(name) IS
-	'Gives the reference tables of a new coordinator the rows that they have here, as part of this transaction. Returns nothing; raises insufficient_privilege for one that may not set session_replication_role there.';
+	'Copies the rows of the reference tables to a new coordinator, as part of this transaction. Returns nothing. Raises insufficient_privilege for a coordinator where the role may not set session_replication_role.';
 
 CREATE FUNCTION shardfdw.add_coordinator(name name, host text, port integer DEFAULT 5432,
 										 dbname name DEFAULT pg_catalog.current_database(), username name DEFAULT CURRENT_USER,

@@ -189,7 +189,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_schema_tables(regnamespace) IS
-	'Checks that the tables of a schema can go to one node together. Returns nothing; raises feature_not_supported, naming the table or the foreign key.';
+	'Checks that the tables of a schema can be moved to one node together. Returns nothing. Raises feature_not_supported with the table or the foreign key.';
 
 CREATE FUNCTION shardfdw_internal.home_node(node name) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -275,7 +275,7 @@ AS $$
 	WHERE q.fields IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraints(regnamespace) IS
-	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and the table here to which a foreign key refers.';
+	'Queries the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as in pg_constraint.contype, or i for an index), the definition, and the table here to which a foreign key refers.';
 
 CREATE FUNCTION shardfdw_internal.home_constraint_commands(schema regnamespace) RETURNS TABLE (drop_command text, add_command text)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -296,7 +296,7 @@ AS $$
 	ORDER BY c.kind = 'f', c.relation, c.name
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS
-	'Writes the commands that make on the tables of a schema what only their shards have: foreign keys among them, keys without the shard key, exclusion constraints. Returns for each the command that drops it on the node, where it is in the way, and that which makes it here.';
+	'Writes the commands that create, on the tables of a schema here, the definitions that only their shards have: foreign keys between the tables, keys without the shard key, and exclusion constraints. Returns two commands for each: one that drops it on the node if necessary, and one that creates it here.';
 
 CREATE FUNCTION shardfdw.unshard_schema(schema regnamespace) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off

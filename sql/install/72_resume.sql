@@ -29,27 +29,27 @@ CREATE TABLE shardfdw_internal.resumable_load (
 );
 REVOKE ALL ON shardfdw_internal.resumable_load FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.resumable_load IS
-	'How far COPY with the option RESUME has come: a row per role and name, written by the transactions that commit the rows of the loaded table.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.role IS 'Whose load it is.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.name IS 'Name that RESUME gives.';
+	'Progress of COPY with the option RESUME: one row per role and name. The transactions that commit the rows of the loaded table also write this row.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.role IS 'Role of the load.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.name IS 'Name in option RESUME.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.relation IS 'Table that is loaded.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.definition IS 'Options and columns that say what the lines of the input are.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.definition IS 'Options and columns that define the format of the lines.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.bytes IS 'Bytes of the input whose rows are committed.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.lines IS 'Lines of the input whose rows are committed.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.checksum IS 'CRC-32C of these bytes.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.line_end IS 'How lines of the input end.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.checksum IS 'CRC-32C of the bytes whose rows are committed.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.line_end IS 'Line ending of the input.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.lines_left IS 'Lines left of MAX_ROWS; null: no limit.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.rows IS 'Rows that are loaded.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.rejected IS 'Rows set aside by ON_ERROR.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.duplicates IS 'Rows refused by ON_DUPLICATE.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.replaced IS 'Rows of the table that new ones have replaced.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.replaced IS 'Rows of the table that were replaced by new rows.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.other_errors IS 'Rows were rejected for more than values of a wrong type.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.reject_load IS 'Number of the load in REJECT_TABLE; null: none was given.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.started IS 'When the load began.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.committed IS 'When it committed last.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.finished IS 'When it finished; null: it has not.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.whole IS 'It has come to the end of the input, and not stopped before.';
-COMMENT ON COLUMN shardfdw_internal.resumable_load.failed IS 'When an error ended it, after the last commit; null: none has.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.committed IS 'When the load committed last.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.finished IS 'When the load finished. Null if it has not finished.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.whole IS 'Whether the load has reached the end of the input.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.failed IS 'When an error ended the load after its last commit. Null if there was none.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.error IS 'That error.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.lock_key IS 'Number of the object lock, of this table, that the session has which runs the load.';
 

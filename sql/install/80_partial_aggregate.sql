@@ -86,7 +86,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_local_partial_aggregates() IS
-	'Makes the partial aggregates on the coordinator that are missing, as after pg_upgrade to a major with further aggregates. Returns how many it made; raises insufficient_privilege for those who are no superusers.';
+	'Creates the partial aggregates that are missing on the coordinator, for example after pg_upgrade to a major version with more aggregates. Returns the number of created aggregates. Raises insufficient_privilege for roles that are not superusers.';
 REVOKE ALL ON FUNCTION shardfdw_internal.make_local_partial_aggregates() FROM PUBLIC;
 
 DO $$
@@ -110,7 +110,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.set_node_option(name, text, text) IS
-	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
+	'Sets an option of a node''s server. Null removes the option. Returns nothing. Raises the errors of ALTER SERVER.';
 
 CREATE FUNCTION shardfdw_internal.find_missing_partial_aggregates(node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET array_nulls = on
@@ -161,7 +161,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.find_missing_partial_aggregates(name) IS
-	'Asks a node for the partial aggregates of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option missing_partial_aggregates has it; raises the error of a node that cannot be asked.';
+	'Queries a node for the partial aggregates of built-in aggregates. The node aggregates a few values, and the bytes must be the same as here. Returns the missing or different aggregates, in the format of option missing_partial_aggregates. Raises the error of a node that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.make_partial_aggregates(node name) RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -216,7 +216,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_partial_aggregates(name) IS
-	'Makes the partial aggregates on a node, as far as the caller''s role there may, and copies of users'' aggregates with the rights of their owners, and notes in the server''s options partial_aggregates and missing_partial_aggregates which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' partial aggregates it has; raises the error of a node that cannot be asked.';
+	'Creates partial aggregates on a node, if the caller''s role there may do so, and copies of user-defined aggregates with the rights of their owners. Records in the server options partial_aggregates and missing_partial_aggregates which ones the node has. Call it again after the node''s major version or the rights of the role have changed. Returns the number of partial aggregates of built-in aggregates on the node. Raises the error of a node that does not answer.';
 REVOKE ALL ON FUNCTION shardfdw_internal.make_partial_aggregates(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.refresh_node(node name) RETURNS integer
@@ -270,4 +270,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_partial_aggregates(name[]) IS
-	'Compares the partial aggregates that nodes have with what the options of their servers say. Returns one row per node: error where one is missing, warning where none have been made; raises the error of a node that cannot be asked.';
+	'Compares the partial aggregates that nodes have with the options of their servers. Returns one row per node: error if one is missing, warning if none were created. Raises the error of a node that does not answer.';

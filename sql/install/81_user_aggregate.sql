@@ -179,7 +179,7 @@ AS $$
 	WHERE a.aggfnoid = aggregate
 $$;
 COMMENT ON FUNCTION shardfdw_internal.aggregate_definition(oid, boolean) IS
-	'Gives the CREATE AGGREGATE command of an aggregate, without what moving aggregates and sort operators add, or that of its partial aggregate.';
+	'Writes the CREATE AGGREGATE command of an aggregate, without the parts for moving aggregates and sort operators; or the command of its partial aggregate.';
 
 CREATE FUNCTION shardfdw_internal.copy_command(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -259,7 +259,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_command(oid) IS
-	'Gives the command that makes, or renews, the copies of a user''s aggregate, of its functions and of its partial aggregate on a node. It raises an error, and changes nothing, where other objects are in the way.';
+	'Writes the command that creates or replaces, on a node, the copies of a user-defined aggregate, of its functions and of its partial aggregate. The command raises an error, and changes nothing, if the node has other objects with these names.';
 
 CREATE FUNCTION shardfdw_internal.partial_aggregate_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

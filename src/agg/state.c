@@ -139,7 +139,7 @@ check_count(int64 count, int sumlen)
 	return count;
 }
 
-/* Parses an integer with at most 10 base-10000 digits: 2^127 has no more. */
+/* Parses an integer with at most 10 base-10000 digits, because 2^127 has no more. */
 static void
 wire_parse_integer(const char *data, int len, WireNumeric *num)
 {
@@ -204,8 +204,8 @@ shard_state_poly_variance(int64 count, ShardWireValue sum, ShardWireValue square
 }
 
 /*
- * Core counts NaN and infinities separately from finite values.  Any of them makes the result NaN.  The number of
- * values only decides whether there are enough for a result.
+ * Core counts NaN and infinities separately from finite values.  If there are any, the result is NaN.  The number of
+ * values only decides whether there are enough values for a result.
  */
 bytea *
 shard_state_numeric_variance(int64 count, ShardWireValue sum, ShardWireValue squares)

@@ -51,7 +51,7 @@ database_text(HeapTuple tuple, AttrNumber attno)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* Returns the version of the library that compares text on the coordinator; NULL: none. */
+/* Returns the version of the library that compares text on the coordinator; NULL if it has no version. */
 static char *
 actual_version(void)
 {
@@ -76,14 +76,17 @@ or_empty(const char *string)
 /* COLLPROVIDER_BUILTIN, which came with 17 */
 #define BUILTIN_PROVIDER 'b'
 
-/* The built-in provider has version 1 in all majors, although their Unicode data differ.  Its locale C uses none. */
+/*
+ * The built-in provider has version 1 in all majors, although their Unicode data differ.  Its locale C uses no Unicode
+ * data.
+ */
 static const char *
 unicode_data(char provider, const char *locale)
 {
 	return provider == BUILTIN_PROVIDER && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
 }
 
-/* Returns the description of this database. node_query() makes the query for that of a node. */
+/* Returns the description of this database.  node_query() makes the query for the description of a node's database. */
 static char *
 describe(bool *has_version)
 {

@@ -38,8 +38,8 @@ lock_table(Oid relid)
 }
 
 /*
- * Does a partitioned table have a foreign table of this extension as a partition?  Reads this
- * without a lock, so that it does not wait for sessions that have locked other tables.
+ * Has a partitioned table a foreign table of this extension as a partition?  Reads the catalog without a lock, so that
+ * it does not wait for sessions that have locked other tables.
  */
 static bool
 may_be_sharded(Oid relid)
@@ -48,7 +48,7 @@ may_be_sharded(Oid relid)
 	HeapTuple	tuple;
 	bool		result;
 
-	/* all partitions are, or the table is not sharded, so the first one decides */
+	/* in a sharded table all partitions are foreign tables, so the first one decides */
 	shard_catalog_scan_begin_oid(&scan, InheritsRelationId, InheritsParentIndexId, Anum_pg_inherits_inhparent, relid);
 	tuple = shard_catalog_scan_next(&scan);
 	result = HeapTupleIsValid(tuple) && shard_option_is_ours(((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid);
@@ -91,8 +91,9 @@ get_map(void *arg)
 }
 
 /*
- * Returns the map of a table among others; NULL: it is not sharded, or it has an option that names a
- * missing node.  Its owner can set that option, and must not end functions over all tables by it.
+ * Returns the map of a table; NULL if it is not sharded, or if it has an option that names a missing node.  In the
+ * second case raises a WARNING.  The table's owner can set such an option, and must not make functions over all tables
+ * fail by it.
  */
 static const ShardMap *
 map_or_warning(Oid relid)
@@ -253,7 +254,7 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 			}
 			put_shards(rsinfo, leader, relid);
 		}
-		/* leaders are read again */
+		/* leaders are skipped here, and read again below */
 		if (!list_member_oid(leaders, relid))
 			UnlockRelationOid(relid, AccessShareLock);
 	}

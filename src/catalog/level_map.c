@@ -179,7 +179,7 @@ add_parts(ShardCachedMap *cached, Relation parent, bool wait, const ShardLevelMa
 	return found;
 }
 
-/* Collects the shards of the partitions.  What they point to belongs to the partitions' maps. */
+/* Collects the shards of the partitions.  The strings of the shards belong to the partitions' maps. */
 static void
 collect_shards(ShardCachedMap *cached, const ShardMap *const *part_maps)
 {

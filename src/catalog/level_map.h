@@ -17,10 +17,10 @@ typedef struct ShardLevelMapCache
 } ShardLevelMapCache;
 
 /*
- * Returns the map of a partitioned table, as described at shard_map_get_levels().  What its shards
- * point to belongs to the partitions' maps, which exist as long: an event that invalidates one of
- * them invalidates this map, too.  If the table is not one with two levels, returns NULL or a
- * result that is not sharded. *keep is false if that must be determined again.
+ * Returns the map of a partitioned table, as described at shard_map_get_levels().  The strings of its shards belong to
+ * the maps of the partitions.  They exist as long as this map, because an event that invalidates a partition's map
+ * invalidates this map, too.  Returns NULL, or a result that is not sharded, for a table that does not have two levels.
+ * *keep is false if the caller must not cache that result.
  */
 extern ShardCachedMap *shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, bool *keep);
 

@@ -187,7 +187,10 @@ build_from_item(Oid relid, const char *relation)
 	return relation;
 }
 
-/* relhastriggers stays true after the last trigger was dropped, for a foreign table indefinitely. */
+/*
+ * Has a foreign table triggers?  relhastriggers stays true after the last trigger was dropped, for a foreign table
+ * indefinitely.
+ */
 static bool
 has_triggers(Oid relid)
 {

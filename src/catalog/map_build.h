@@ -9,7 +9,7 @@
 
 #include "catalog/shard_map.h"
 
-/* What a map was built from, by relid. */
+/* A relation that a map was built from. */
 typedef struct ShardMapSource
 {
 	Oid			relid;
@@ -20,7 +20,7 @@ typedef struct ShardCachedMap
 {
 	ShardMap	map;			/* must be first, since callers get a pointer to it */
 	MemoryContext cxt;			/* contains this struct and everything it points to */
-	bool		sharded;		/* false: map is not filled; this says that the table is not sharded */
+	bool		sharded;		/* false: the table is not sharded, and map is not filled */
 	int			nsources;
 	ShardMapSource *sources;	/* ordered by relid */
 	struct ShardCachedMap *next;	/* in the list of retired maps */
@@ -39,7 +39,7 @@ extern int	shard_map_build_node(ShardMap *map, Oid serverid);
 /* Sets nhosted of all nodes. */
 extern void shard_map_build_hosts(ShardMap *map);
 
-/* sort: sorts the sources. source: finds a table among them; NULL: it is not a source. */
+/* shard_map_build_sort() sorts the sources.  shard_map_build_source() finds a table among them, or returns NULL. */
 extern void shard_map_build_sort(ShardCachedMap *cached);
 extern const ShardMapSource *shard_map_build_source(const ShardCachedMap *cached, Oid relid);
 

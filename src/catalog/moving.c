@@ -1,9 +1,9 @@
 /*
  * moving.c
- *	  Which jobs are running, and on which shards.
+ *	  Finds out which jobs are running, and on which shards.
  *
- * A job's row in shardfdw_internal.job says what the job works on.  A lock held by its process says
- * that it is running.
+ * A job's row in shardfdw_internal.job lists the tables of the job.  While the job is running, its process holds a
+ * lock.
  */
 #include "postgres.h"
 
@@ -36,8 +36,8 @@ job_lock(ShardLockKind kind, int64 id)
 }
 
 /*
- * Lock modes.  The mode of a job's process conflicts with all of these.  The mode of a session that
- * removes a job's remainders still shows that the job is not running.
+ * Lock modes.  The mode of a job's process conflicts with all of the others.  The mode of a session that removes
+ * leftovers is another one, so other sessions can see that the job is not running.
  */
 #define RUN_MODE ExclusiveLock
 #define CLEAR_MODE ShareUpdateExclusiveLock
@@ -183,7 +183,7 @@ shard_moving_cut_over_asked(int64 id)
 	return is_asked(id, SHARD_LOCK_CUT_OVER_FREE) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
 }
 
-/* Is one of relids among the tables of a journal row? */
+/* Has the journal row any of these tables? */
 static bool
 concerns(const ShardOwnTable *job, const Oid *relids, int nrelids)
 {
@@ -211,7 +211,7 @@ is_named(const ShardOwnTable *job, AttrNumber column, const char *name)
 	return !job->nulls[column] && strcmp(NameStr(*DatumGetName(job->values[column])), name) == 0;
 }
 
-/* Search condition: a job that satisfies one of these. */
+/* Search condition: the job satisfies one of the following. */
 typedef struct JobSearch
 {
 	const Oid  *relids;			/* works on one of these tables */
@@ -230,7 +230,7 @@ fits(const ShardOwnTable *job, const JobSearch *search)
 	return search->pid != 0 && DatumGetInt32(job->values[SHARD_JOB_PID]) == search->pid;
 }
 
-/* Returns the number of such a job that is running in another process; 0: none. */
+/* Returns the number of a job that satisfies search and runs in another process; 0: none. */
 static int64
 find_running(const JobSearch *search)
 {

@@ -43,9 +43,8 @@ extern int64 shard_moving_turn_holder(Oid classid, Oid objid);	/* number of the 
 extern void shard_moving_give_turn(Oid classid, Oid objid);
 
 /*
- * begin_wait, end_wait: this session waits for a job, until end_wait or the end of the transaction.
- * waiting: returns the transactions that wait, *n of them.  Jobs do not wait for these, since jobs
- * wait for each other's turns.
+ * Between begin_wait and end_wait (or the end of the transaction) this session waits for a job. waiting returns the
+ * transactions of such sessions, *n of them.  Jobs do not wait for these transactions, because they wait for jobs.
  */
 extern void shard_moving_begin_wait(void);
 extern void shard_moving_end_wait(void);
@@ -58,7 +57,10 @@ typedef enum ShardCutOver
 	SHARD_CUT_OVER_FREE			/* no session writes there any more */
 } ShardCutOver;
 
-/* ask: asks an importing job to cut over, until the transaction ends. asked: has a session asked? */
+/*
+ * shard_moving_ask_cut_over() asks an importing job to cut over.  The request lasts until the transaction ends.
+ * shard_moving_cut_over_asked() returns what other sessions have asked for.
+ */
 extern void shard_moving_ask_cut_over(int64 id, bool lock);
 extern ShardCutOver shard_moving_cut_over_asked(int64 id);
 

@@ -250,7 +250,7 @@ shard_node_check_table(Oid relid)
 				 errmsg("cannot shard table \"%s\" because it is temporary", name)));
 }
 
-/* The functions that lock the list of nodes, and that not every role may call. */
+/* The functions that lock the list of nodes and that only some roles may call. */
 static const char *const administrators_functions[] = {
 	"add_node", "add_user", "enable_node", "add_coordinator", "remove_coordinator", "clone_node_databases", "drop_node_databases", "remove_all_nodes"
 };

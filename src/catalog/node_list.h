@@ -26,16 +26,16 @@ extern void shard_node_check_usage(Oid serverid);
 extern void shard_node_check_replicas(const List *names);
 
 /*
- * For functions that every role may call and that keep other sessions waiting.  Errors:
- * insufficient_privilege if the current user may use no node, or does not own the table;
- * feature_not_supported for a temporary table, which every role can create.
+ * Checks rights in functions that every role may call, and that keep other sessions waiting.  Errors:
+ * insufficient_privilege if the current user may use no node, or does not own the table; feature_not_supported for a
+ * temporary table, which every role can create.
  */
 extern void shard_node_check_any_usage(void);
 extern void shard_node_check_table(Oid relid);
 
 /*
- * Returns a node by its name; or_coordinator: or a coordinator of the same nodes.  Errors:
- * undefined_object; those of check_usage.
+ * Returns the node with this name.  With or_coordinator, also accepts another coordinator of the same nodes.  Errors:
+ * undefined_object, and those of shard_node_check_usage().
  */
 extern Oid	shard_node_by_name(const NameData *name, bool or_coordinator);
 

@@ -347,7 +347,10 @@ check_value(DefElem *elem, const OptionDef *def)
 	}
 }
 
-/* Raises a WARNING for names in the list that are not installed extensions, since they may be installed later. */
+/*
+ * Raises a WARNING for names in the list that are not installed extensions.  It is no error, because they may be
+ * installed later.
+ */
 static void
 check_extension_list(DefElem *elem)
 {

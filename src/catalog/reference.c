@@ -53,7 +53,7 @@ shard_reference_invalidate(Oid relid)
 		hash_search(entries, &entry->relid, HASH_REMOVE, NULL);
 }
 
-/* Recognized by its C symbol: only superusers can create C functions, so no other function has it. */
+/* The C symbol identifies the function: only superusers can create C functions, so no other function has the symbol. */
 bool
 shard_reference_is_trigger(Oid funcid)
 {

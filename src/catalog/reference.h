@@ -14,9 +14,9 @@
 #define SHARD_REFERENCE_TRIGGER "shardfdw_send_reference_write"
 
 /*
- * Is relid a reference table?  Only the trigger that sends its writes to the nodes makes a table
- * one.  Only the owner of the table with USAGE on all nodes can create such a trigger
- * (ddl/alter/ddl_redirect.c).  Cost: relcache look-up; false for every relation without triggers.
+ * Is relid a reference table?  It is one if it has the trigger that sends its writes to the nodes.  Only the table's
+ * owner can create such a trigger, and needs USAGE on all nodes for that (ddl/alter/ddl_redirect.c).  Cost: relcache
+ * look-up; false for every relation without triggers.
  */
 extern bool shard_reference_is(Oid relid);
 

@@ -2,17 +2,16 @@
  * route.c
  *	  Finds shards by conditions on the key, or by key values.
  *
- * This file does not contain how a key is hashed or compared.  The parent's PartitionKey has core's
- * support functions, and its PartitionDesc the bounds.  Core's pruning and bound searches are
- * called with them.  So pruning, INSERT and COPY always agree on the shard of a key.
+ * This file has no code that hashes or compares keys.  The parent's PartitionKey has core's support functions, and its
+ * PartitionDesc the bounds.  This file calls core's pruning and bound searches with them.  So pruning, INSERT and COPY
+ * always agree on the shard of a key.
  *
  *	   conditions -> scratch RelOptInfo -> prune_append_rel_partitions -> shardnos
  *	   key values -> hash / bound search -> boundinfo->indexes         -> shardno
  *
- * Core's pruning reads only the partitioning fields of a RelOptInfo, and no PlannerInfo.  Here they
- * are filled from the relation, instead of by get_relation_info(), which would also read statistics
- * and constraints and call hooks.  So pruning works in the same way at plan time and at execution
- * start.
+ * Core's pruning reads only the partitioning fields of a RelOptInfo, and no PlannerInfo.  This file fills these fields
+ * from the relation.  It does not call get_relation_info(), which would also read statistics and constraints and call
+ * hooks.  So pruning works in the same way at plan time and at execution start.
  *
  * Callers hold a lock on the parent.
  */
@@ -118,7 +117,7 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals, const AttrN
 	scratch->baserestrictinfo = key->strategy == PARTITION_STRATEGY_RANGE ?
 		(List *) ignore_not_null((Node *) quals, NULL) : quals;
 
-	/* a sharded table can be a partition itself: its own bounds only prune its DEFAULT */
+	/* if a sharded table is itself a partition, its bounds can only prune its DEFAULT partition */
 	if (parent->rd_rel->relispartition && partition_bound_has_default(partdesc->boundinfo))
 		scratch->partition_qual = RelationGetPartitionQual(parent);
 
@@ -513,7 +512,7 @@ shard_route_assigns_key(Oid relid, const List *targets)
 	return false;
 }
 
-/* May the user see the key of a row of rel that cannot be stored?  As in core. */
+/* May the user see the key of a row of rel that has no shard?  The rule is core's. */
 static bool
 may_see_key(Relation rel)
 {

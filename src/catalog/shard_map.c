@@ -371,8 +371,8 @@ raise_moved(const Shard *shard)
 }
 
 /*
- * Raises if a snapshot sees a partition of parent that is no partition any more.  For example it
- * was split, and its rows are in tables whose rows are too new for the snapshot.
+ * Raises an error if a snapshot sees a partition of parent that is not its partition any more.  For example it was
+ * split.  Then its rows are in tables whose rows are too new for the snapshot.
  */
 static void
 check_no_former_shard(Oid parent, Snapshot snapshot)
@@ -387,7 +387,7 @@ check_no_former_shard(Oid parent, Snapshot snapshot)
 	{
 		Form_pg_inherits inherits = (Form_pg_inherits) GETSTRUCT(tuple);
 
-		/* the snapshot does not include one that is being detached, either */
+		/* the snapshot also excludes a partition that is being detached */
 		if (!inherits->inhdetachpending && parent_of(inherits->inhrelid) != parent)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -399,9 +399,8 @@ check_no_former_shard(Oid parent, Snapshot snapshot)
 }
 
 /*
- * The same for the tables of map.  A shard that is not part of a table's map must be checked if it
- * is newer than the snapshot: if core reads or changes partitions one by one, none of them
- * represents the one that is gone.
+ * The same for the tables of map.  Core may read or change partitions one by one.  Then map is that of one partition,
+ * and no map includes a partition that is gone.  So if the partition is newer than the snapshot, its parent is checked.
  */
 static void
 check_no_former_shards(const ShardMap *map, Snapshot snapshot)
@@ -538,8 +537,8 @@ shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards)
 }
 
 /*
- * May tables on nodes be others than when map was built?  On a standby, the catalogs may be older than the tables, and no
- * job waits for its transactions.
+ * May the tables on the nodes be newer than map?  They may on a standby, because its catalogs may be older than the
+ * tables, and no job waits for its transactions.
  */
 static bool
 may_be_outdated(const ShardMap *map)

@@ -44,10 +44,14 @@ typedef struct Shard
 	 */
 	const char *from_item;
 
-	/* The node notes what is changed: the shard has replicas, or had them until their nodes were disabled. */
+	/*
+	 * The shard has replicas, or had them until their nodes were disabled.  Triggers of the node note its changed rows.
+	 */
 	bool		is_noted;
 
-	/* Servers that have the same rows, in the order of option `replica_nodes`: what is written goes there, too. */
+	/*
+	 * Servers that have the same rows, in the order of option `replica_nodes`.  Changes of the shard go to them, too.
+	 */
 	int			nreplicas;
 	const Oid  *replicas;
 } Shard;

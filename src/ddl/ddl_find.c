@@ -79,7 +79,7 @@ name_now(const ShardDdlTable *table, List *shardnos, const char *object)
 	return text.data;
 }
 
-/* Condition: the name of the index in c is not that of another index of the coordinator's table. */
+/* Returns the condition that the name of the index in c is not the naming rule's name of another index of the table. */
 static char *
 not_of_others(const ShardDdlTable *table, List *shardnos, const List *others)
 {

@@ -29,9 +29,10 @@ typedef struct ShardDdlIndex
 extern ShardDdlIndex *shard_ddl_index_describe(Oid index);
 
 /*
- * Names (unquoted) of an index of a table on each of its shards: the name by the naming rule, or the name of an index
- * with the same definition that is not, by its name, another index's.  Queries the nodes in this transaction.
- * Memory: current context.  Errors: undefined_object, with shard and node, if there is none.
+ * Names (unquoted) of an index of a table on each of its shards.  It is the name by the naming rule.  If a shard has no
+ * index of that name, it is the name of an index with the same definition, unless the naming rule gives that name to
+ * another index.  Queries the nodes in this transaction.  Memory: current context.  Errors: undefined_object, with
+ * shard and node, if there is none.
  */
 extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
 

@@ -62,9 +62,9 @@ extern void shard_ddl_batch_rest(void *batch);
 extern List *shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error);
 
 /*
- * Runs a query on the nodes of a table, in this transaction.  For each node, question makes the query from the
- * numbers of its shards.  Each result row begins with the number of a shard. take is called for the row with the
- * values of its fields (NULL for null).  There are no results in a session that follows another coordinator.
+ * Runs a query on the nodes of a table, in this transaction. question makes the query of a node from the numbers of its
+ * shards.  Each result row begins with the number of a shard. take is called with the fields of the row (NULL for
+ * null). In a session that follows another coordinator, there are no results.
  */
 typedef char *(*ShardDdlQuestion) (const ShardDdlTable *table, List *shardnos, void *arg);
 typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg);

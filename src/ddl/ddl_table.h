@@ -16,8 +16,7 @@ typedef struct ShardDdlShard
 {
 	Oid			relid;			/* the foreign table on the coordinator; for a replica: the reference table */
 	Oid			serverid;
-	Oid			owner;			/* owner of relid, if ddl_send.c must check the owner of the table on the node;
-								 * else InvalidOid */
+	Oid			owner;			/* owner of relid, if it must also own the table on the node (see ddl_send.c); else InvalidOid */
 	const char *node;			/* name of the server */
 	const char *schema;
 	const char *name;			/* the same on node and coordinator */

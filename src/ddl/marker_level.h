@@ -27,8 +27,8 @@ extern List *shard_marker_level_of(Oid relid);
 extern List *shard_marker_level_indexes(Oid relid);
 
 /*
- * Is index, or an index that is now attached to it, in before? before: indexes that the parent of the shard had
- * before.  Then the shard has the index too.
+ * Does before contain index, or the index to which it is now attached? before: indexes that the parent of the shard had
+ * before the statement.  If so, the shard has the index already.
  */
 extern bool shard_marker_level_had(Oid shard, Oid index, const List *before);
 

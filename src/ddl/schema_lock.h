@@ -12,8 +12,8 @@
 #include "storage/lockdefs.h"
 
 /*
- * Locks a schema until the end of the transaction: AccessShareLock to use its name on nodes, AccessExclusiveLock to
- * change it.
+ * Locks a schema until the end of the transaction.  AccessShareLock: its name is used on nodes.  AccessExclusiveLock:
+ * it is changed.
  */
 extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);

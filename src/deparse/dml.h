@@ -60,7 +60,10 @@ extern char *shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List
 /* SELECT that locks the row with ctid $1, and returns columns attnos in the form of RETURNING. */
 extern char *shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy, List *attnos);
 
-/* SELECT that returns a row if there is a row with ctid $1, and the current transaction has written it (own) or has not. */
+/*
+ * SELECT of the row with ctid $1.  With own, it returns the row only if the current transaction has written it;
+ * otherwise only if another transaction has written it.
+ */
 extern char *shard_dml_is_own(Oid relid, bool own);
 
 /* Appends shard_type_io_comment() of the columns attnos to sql, an INSERT or UPDATE of these columns. */

@@ -54,7 +54,7 @@ extern Node *shard_level_add_join(ShardLevel *level, JoinType jointype, Node *le
 /* Adds, as a wrapped level, the UNION ALL of sub over all shards of a node.  A remote query has at most one. */
 extern Node *shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
 
-/* These relations are not in level: their columns are NULL, or are replaced as in shown (see ShardLevelRel). */
+/* Adds relations that are not in level.  Their columns are NULL, or are replaced as in shown (see ShardLevelRel). */
 extern void shard_level_add_hidden(ShardLevel *level, Relids relids, bool nulls, List *shown);
 
 /* Marks that from here on, an outer join may make the columns of these relations NULL. */

@@ -141,7 +141,7 @@ quals_obstacle(const Query *query)
 }
 
 /*
- * Does core print the proposed row of ON CONFLICT DO UPDATE in a part of WITH with another name than "excluded"?  It
+ * Does core print the proposed row of ON CONFLICT DO UPDATE in a part of WITH under another name than "excluded"?  It
  * does so if query, at the level above, has a FROM item of that name, such as its own proposed row.
  */
 static bool

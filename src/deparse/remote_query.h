@@ -96,7 +96,7 @@ extern ShardFrom *shard_from_table(ShardFromKind kind, Index rtindex, Oid relid,
 /* FROM of a join; sets relids. */
 extern ShardFrom *shard_from_join(JoinType jointype, ShardFrom *outer, ShardFrom *inner, List *on);
 
-/* Those of from's relids whose columns are not visible above: inner sides of SEMI and ANTI. */
+/* Returns those relids of from whose columns are not visible above it: the inner sides of SEMI and ANTI joins. */
 extern Relids shard_from_hidden(const ShardFrom *from);
 
 /*

@@ -29,7 +29,7 @@ extern bool shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid us
  */
 extern bool shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid);
 
-/* relid has changed; or names of types; or (InvalidOid) any relation or server. */
+/* relid has changed, or (InvalidOid) any relation, server or name of a type. */
 extern void shard_remote_table_invalidate(Oid relid);
 
 #endif

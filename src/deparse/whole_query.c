@@ -159,7 +159,9 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 	switch (rte->rtekind)
 	{
 		case RTE_RELATION:
-			/* other entries are not read: replaced views are there for permissions, "excluded" is handled elsewhere */
+			/*
+			 * other entries are not read: replaced views are kept for permissions, and "excluded" is handled elsewhere
+			 */
 			if (is_target || bms_is_member(rtindex, from_items))
 				convert_relation(rte, is_target, is_target && query->commandType == CMD_INSERT, state);
 			break;

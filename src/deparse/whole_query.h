@@ -26,14 +26,14 @@ typedef struct ShardWholeQuery
 } ShardWholeQuery;
 
 /*
- * Returns NULL if the result of query might differ between a node and the coordinator.  Also if its text lacks a part
+ * Returns NULL if the result of query might differ between a node and the coordinator, or if its text would lack a part
  * of query (row security, check options).  Then *reason is set (a message for DEBUG1, not translated).
  *
- * Checks all levels.  Relations must be sharded tables, or reference tables that are only read.  Functions,
- * operators, types and collations must mean the same on every node (see shippable.h).  Expressions without columns
- * that only the coordinator can evaluate become parameters: stable functions anywhere, volatile functions if they are
- * evaluated exactly once (the columns of INSERT's rows).  Returns NULL if the coordinator must handle triggers,
- * generated or identity columns of the target.
+ * Checks all levels.  Relations must be sharded tables, or reference tables that are only read.  Functions, operators,
+ * types and collations must mean the same on every node (see shippable.h).  Expressions without columns that only the
+ * coordinator can evaluate become parameters.  Stable functions may be anywhere in such an expression.  Volatile
+ * functions are allowed only where they are evaluated exactly once (the columns of INSERT's rows).  Returns NULL if the
+ * coordinator must handle triggers, generated or identity columns of the target.
  *
  * The caller has to decide whether the statement is exact on the shards to which it is sent. query is not changed.
  * Memory: current context.

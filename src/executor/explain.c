@@ -209,7 +209,7 @@ explain_statement(Oid relid, const char *sql, ExplainState *es)
 	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, sql, es);
 }
 
-/* Would a COPY of these columns be binary? (Unless the node's types turn out to be different.) */
+/* Would a COPY of these columns be binary?  (The node's types may turn out to be different, which is not checked.) */
 static bool
 all_binary(Relation rel, List *attnos)
 {

@@ -14,11 +14,14 @@
 #define SHARD_PROP_REMOTE_SQL	"Remote SQL"
 #define SHARD_PROP_LOCK_SQL		"Remote Lock SQL"
 
-/* Shards: nlive of map's.  Nodes: those of live, which may be unknown (NULL). */
+/*
+ * Adds the lines about shards and nodes. nlive: number of map's shards that are read. live: these shards; NULL if they
+ * are unknown.
+ */
 extern void shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive,
 								 ExplainState *es);
 
-/* With ANALYZE. */
+/* Adds the figures of EXPLAIN ANALYZE. */
 extern void shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * stat_import.c
- *	  Statistics of a shard's columns, taken over from its node.
+ *	  Copies the statistics of a shard's columns from its node.
  *
- * The node's own ANALYZE has read the rows already.  Its result is in the node's pg_stats, and is
- * read by one small query instead of thousands of rows.
+ * The node's own ANALYZE has read the rows already.  Its result is in the node's pg_stats, and one small query reads it
+ * instead of thousands of rows.
  *
  *	   ask_node		one query: rows, changes since, one row of pg_stats per column
  *	   is_usable	recent, complete, sound, with the same types here
  *	   write_stats	one row of pg_statistic per column
  *
- * Values are sent as the text of arrays.  Only the kinds of statistics are supported that core's
- * ANALYZE computes for types without their own typanalyze function: most common values, histogram,
- * correlation.  A table with a column of another type (an array, a range, ...) is sampled.
+ * Values are sent as the text of arrays.  Only the kinds of statistics are supported that core's ANALYZE computes for
+ * types without their own typanalyze function: most common values, histogram, correlation.  A table with a column of
+ * another type (an array, a range, ...) is sampled.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * stat_import.h
- *	  Statistics of a shard's columns, taken over from its node.
+ *	  Copies the statistics of a shard's columns from its node.
  */
 #ifndef SHARDFDW_STAT_IMPORT_H
 #define SHARDFDW_STAT_IMPORT_H

@@ -1,10 +1,10 @@
 /*
  * copied_table.c
- *	  Tables whose rows are copies that older snapshots do not show.
+ *	  Refuses tables whose rows are copies that the statement's snapshot does not show.
  *
  * Table shardfdw_internal.copied_table has a row for each table whose rows a conversion has copied.  The conversion
- * writes the row in the transaction that makes the copies visible under the table's name.  So the xid of the row tells
- * which snapshots show the copies.
+ * writes the row in the transaction that makes the copies visible under the table's name.  So a snapshot shows the
+ * copies if and only if it shows the xid of the row.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@ static bool is_newest_known = false;
 void
 shard_copied_table_invalidate(Oid relid)
 {
-	/* without a table, each relation may be the table */
+	/* if the OID of the table is unknown, relid may be that table */
 	if (relid == InvalidOid || relid == notes_relid || !OidIsValid(notes_relid))
 		is_newest_known = false;
 }
@@ -92,7 +92,7 @@ may_lack_notes(Snapshot snapshot)
 	return TransactionIdIsNormal(newest_note) && !TransactionIdPrecedes(newest_note, snapshot->xmin);
 }
 
-/* Appends to above the tables whose partition or inheritance child relid is. */
+/* Appends to above the tables of which relid is a partition or an inheritance child. */
 static List *
 add_parents(List *above, Oid relid)
 {
@@ -129,7 +129,7 @@ check(const List *relids, Snapshot snapshot)
 	ShardOwnTable notes;
 	List	   *newer = NIL;
 
-	/* a parallel worker runs what its leader has checked */
+	/* the leader has checked the statement that a parallel worker runs */
 	if (relids == NIL || IsParallelWorker() || !may_lack_notes(snapshot))
 		return;
 	shard_own_table_open(&notes, COPIED_TABLE, AccessShareLock);
@@ -153,8 +153,9 @@ check(const List *relids, Snapshot snapshot)
 }
 
 /*
- * At READ COMMITTED a statement has usually locked its tables before its snapshot is taken.  Not so a query of a function
- * that is not VOLATILE, and what a utility statement runs: EXECUTE, COPY TO, REFRESH MATERIALIZED VIEW and others.
+ * At READ COMMITTED a statement usually locks its tables before it takes its snapshot.  There are exceptions: queries
+ * of functions that are not VOLATILE, and queries that a utility statement runs (EXECUTE, COPY TO, REFRESH MATERIALIZED
+ * VIEW and others).
  */
 void
 shard_copied_table_check(List *permissions)
@@ -164,17 +165,17 @@ shard_copied_table_check(List *permissions)
 	List	   *relids = NIL;
 
 	if (is_fixed)
-		snapshot = GetTransactionSnapshot();	/* the active one of a foreign key's query is newer */
+		snapshot = GetTransactionSnapshot();	/* a query of a foreign key has a newer active snapshot */
 	else if (ActiveSnapshotSet())
 		snapshot = GetActiveSnapshot();
 	if (snapshot == NULL)
 		return;
 	foreach_ptr(const ShardPermissions, permission, permissions)
 	{
-		/* the planner adds partitions, without rights that they would require */
+		/* the planner also adds partitions, which require no permissions */
 		if (permission->requiredPerms == 0 || permission->relid < FirstNormalObjectId)
 			continue;
-		/* new rows need no snapshot that shows the others */
+		/* at READ COMMITTED, an INSERT does not depend on a snapshot that shows the other rows */
 		if (is_fixed || permission->requiredPerms != ACL_INSERT)
 			relids = list_append_unique_oid(relids, permission->relid);
 	}

@@ -2,8 +2,9 @@
  * executor_hook.c
  *	  The hooks of the executor, and the order in which the library acts at each of them.
  *
- * A statement that writes or locks rows reads from primaries only, and so do its functions and triggers.  Partitions are
- * chosen by functions when a statement starts.  AFTER triggers run when it finishes.  So this holds for all three parts.
+ * A statement that writes or locks rows reads from primaries only.  Its functions and triggers do the same.  Functions
+ * choose partitions when a statement starts, and AFTER triggers run when it finishes.  So this holds for all three
+ * parts.
  */
 #include "postgres.h"
 
@@ -27,12 +28,12 @@ static ExecutorStart_hook_type prev_start_hook = NULL;
 static ExecutorRun_hook_type prev_run_hook = NULL;
 static ExecutorFinish_hook_type prev_finish_hook = NULL;
 
-/* What the executor was asked for. */
+/* The arguments of ExecutorStart or ExecutorRun. */
 typedef struct ExecutorCall
 {
 	QueryDesc  *desc;
 	int			eflags;			/* of ExecutorStart */
-	ScanDirection direction;	/* these of ExecutorRun */
+	ScanDirection direction;	/* the following ones of ExecutorRun */
 	uint64		count;
 	bool		once;
 } ExecutorCall;
@@ -46,11 +47,13 @@ run_part(void (*part) (void *arg), ExecutorCall *call)
 		shard_read_role_run_writing(part, call);
 }
 
-/* Core calls it in ExecutorStart(), and for statements that have no executor: COPY, foreign keys. */
+/* Core calls this hook in ExecutorStart(), and for statements without an executor: COPY, foreign keys. */
 static bool
 check_permissions(List *range_table, List *permissions, bool raise)
 {
-	/* core asks, before it validates a foreign key, whether it may run a query, with another snapshot */
+	/*
+	 * without raise, core only asks whether it may validate a foreign key by a query, which will have another snapshot
+	 */
 	if (raise)
 		shard_copied_table_check(permissions);
 	shard_reference_pending_note(permissions);
@@ -100,7 +103,7 @@ run_changes_first(void *arg)
 	shard_row_limit_check(call->desc, call->count);
 }
 
-/* Each FETCH of a cursor comes here. */
+/* Also called for each FETCH of a cursor. */
 static void
 run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {

@@ -1,7 +1,7 @@
 /*
  * hook.h
- *	  What PostgreSQL calls: hooks of utility statements and of the executor, ends of transactions, changes of catalogs.
- *	  Hooks of the planner are installed by planner/.
+ *	  Installs the functions that PostgreSQL calls: for utility statements, the executor, ends of transactions and changes
+ *	  of catalogs.  planner/ installs the hooks of the planner.
  */
 #ifndef SHARDFDW_HOOK_H
 #define SHARDFDW_HOOK_H

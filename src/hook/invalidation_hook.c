@@ -1,9 +1,9 @@
 /*
  * invalidation_hook.c
- *	  What the library forgets when a catalog has changed.
+ *	  Invalidates the caches of the library when a catalog has changed.
  *
- * PostgreSQL has room for ten callbacks of the relation cache, for all libraries together.
- * A callback may run at any look-up of a catalog, so it marks and counts, and raises nothing.
+ * PostgreSQL has room for ten callbacks of the relation cache, for all libraries together.  A callback may run at any
+ * look-up of a catalog.  So it only marks caches and increments counters, and never raises an error.
  */
 #include "postgres.h"
 

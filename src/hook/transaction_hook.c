@@ -1,6 +1,6 @@
 /*
  * transaction_hook.c
- *	  What the library does when a transaction or a subtransaction ends, in this order.
+ *	  Calls the functions of the library for the end of a transaction or subtransaction, in the right order.
  *
  * After the local commit, and in an abort, nothing may raise an error.
  */
@@ -46,16 +46,16 @@ end_transaction(XactEvent event, void *arg)
 	}
 	/* COMMIT PREPARED or ROLLBACK on the nodes */
 	shard_txn_end(event);
-	/* other queue workers may look at the rows when the nodes have released them */
+	/* other queue workers may lock the rows when the nodes have released them */
 	shard_claim_end_transaction(committed);
 	shard_queue_read_end(NULL);
-	/* these forget pointers into memory of the transaction */
+	/* the following functions forget pointers into memory of the transaction */
 	shard_reject_file_end_transaction(committed);
 	shard_reference_trigger_end_transaction();
 	shard_reference_pending_end_transaction();
 	shard_nested_write_end_transaction();
 	shard_map_end_transaction();
-	/* connections that broke are closed, others are idle now */
+	/* closes connections that broke; the others are idle now */
 	shard_pool_end_transaction();
 	/* ALTER EXTENSION may have been rolled back */
 	if (event == XACT_EVENT_ABORT)
@@ -68,7 +68,7 @@ end_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 	bool		committed = event == SUBXACT_EVENT_COMMIT_SUB;
 	int			level = GetCurrentTransactionNestLevel();
 
-	/* before the commit another library may still make it an abort */
+	/* another library may still turn the commit into an abort, so nothing is done before the commit */
 	if (!committed && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	/* RELEASE or ROLLBACK TO SAVEPOINT on the nodes */

@@ -2,11 +2,11 @@
  * utility_hook.c
  *	  The hook that gets all utility statements, and the order in which the library handles them.
  *
- *	  COPY		of a sharded table, or a query over one, is run by load/ and goes no further
+ *	  COPY		load/ runs COPY of a sharded table, or of a query over one.  The next steps do not see it
  *		|
- *	  DDL		has core change the coordinator's side, whole or in parts, and then the nodes'
+ *	  DDL		lets core change the coordinator's side, in one or several parts, and then changes the nodes
  *		|
- *	  markers	of a table that gets a foreign partition are hidden while core adds it
+ *	  markers	of a table that gets a foreign partition are hidden while core adds the partition
  *		|
  *	  hooks of libraries that were loaded before, core
  *
@@ -43,9 +43,9 @@ prepared_writes(const ExecuteStmt *execute)
 }
 
 /*
- * Does the statement store what its functions return?  Hooks of the executor see the queries that
- * write; this is for what is computed outside of them (parameters of EXECUTE, defaults of COPY
- * FROM, expressions of DDL), and for queries whose rows are stored (CREATE TABLE AS).
+ * Does the statement store results of functions?  Hooks of the executor see queries that write.  This function covers
+ * expressions outside of queries (parameters of EXECUTE, defaults of COPY FROM, expressions of DDL), and queries whose
+ * rows are stored (CREATE TABLE AS).
  */
 static bool
 writes(Node *stmt)
@@ -58,22 +58,23 @@ writes(Node *stmt)
 
 		return query->commandType == CMD_UTILITY && writes(query->utilityStmt);
 	}
-	/* core logs as DDL or MOD whatever stores something */
+	/* core's log level is DDL or MOD for each statement that stores something */
 	return GetCommandLogLevel(stmt) != LOGSTMT_ALL;
 }
 
 /*
- * Does the statement change definitions?  Other sessions see them when it has committed.  What they write then to one
- * node is committed there alone, and leaves no commit here that would flush them.
+ * Does the statement change definitions?  Other sessions see the new definitions when it has committed.  If they then
+ * write to one node, that node commits alone.  No local commit would flush the WAL of the definitions, so this
+ * statement's own commit must do so.
  */
 static bool
 defines(Node *stmt)
 {
-	/* nothing is written in parallel mode, and core says so */
+	/* in parallel mode core refuses the statement */
 	return GetCommandLogLevel(stmt) == LOGSTMT_DDL && !IsInParallelMode();
 }
 
-/* Carries a call out. */
+/* Runs a statement. */
 static void
 run_call(void *arg)
 {
@@ -84,8 +85,8 @@ run_call(void *arg)
 		return;
 
 	/*
-	 * pg_upgrade makes objects that the nodes have already, and nodes may be down.  In a
-	 * transaction that has failed catalogs cannot be read.
+	 * During pg_upgrade the nodes already have the objects, and may be down.  In a failed transaction, catalogs cannot
+	 * be read.
 	 */
 	if (IsBinaryUpgrade || !IsTransactionState())
 		shard_ddl_run_core(call);
@@ -105,7 +106,7 @@ run_call(void *arg)
 			shard_copied_table_check_names(castNode(LockStmt, call->pstmt->utilityStmt)->relations);
 		if (subscription)
 			shard_subscription_after(subscription);
-		/* statements that commit by themselves, CREATE INDEX CONCURRENTLY for one, are in another transaction now */
+		/* a statement that commits by itself, such as CREATE INDEX CONCURRENTLY, has begun another transaction */
 		if (is_definition)
 			shard_flush_commit_force();
 	}

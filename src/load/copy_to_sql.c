@@ -1,19 +1,19 @@
 /*
  * copy_to_sql.c
- *	  The statements with which shards write COPY TO, if they write the same bytes as core.
+ *	  Makes the statements with which shards write COPY TO, if they write the same bytes as core.
  *
  * Assumptions: nodes run any major version from 15 to 19.  Their sessions use the user's DateStyle, TimeZone,
  * IntervalStyle, extra_float_digits and bytea_output, and the encoding of this database.  The quoting rules are the
  * same in all major versions.
  *
- * So the output functions of built-in types write the same text on the nodes, with two exceptions.  The first are
- * types that depend on other settings (money), on search_path (regclass and similar types) or on OIDs.  The second
- * are types that have changed between major versions ("char" in 16, pg_lsn in 19).  For types that are not built in,
- * except enums, this is not known.  It is not known for composite types either, because their columns may differ on
- * the node.
+ * So the output functions of built-in types write the same text on the nodes, with two exceptions.  The first exception
+ * are types that depend on other settings (money), on search_path (regclass and similar types) or on OIDs.  The second
+ * exception are types that have changed between major versions ("char" in 16, pg_lsn in 19).
  *
- * If a column has another type on the node, it is cast to its type on the coordinator, as in every other remote
- * query.
+ * Types that are not built in, except enums, may write other text.  Composite types may, too, because their columns may
+ * differ on the node.  So the shards do not write values of these types.
+ *
+ * If a column has another type on the node, it is cast to its type on the coordinator, as in every other remote query.
  */
 #include "postgres.h"
 

@@ -66,7 +66,7 @@ typedef struct ShardLoad
 	bool		made;			/* the row was made by FIXED_WIDTH or FILTER */
 	bool		routed;			/* shardno is known, and the fixed-width record has not been made a line */
 	int			shardno;
-	bool		must_parse;		/* only parsed mode loads it exactly */
+	bool		must_parse;		/* only parsed mode loads the row exactly */
 	bool		ended;			/* the line is the end of the data */
 	bool		ends_here;		/* the row is the last one */
 
@@ -137,8 +137,8 @@ extern void shard_load_row_spell(ShardLoad *load);
 extern bool shard_load_row_probe(ShardLoad *load);
 
 /*
- * Runs a step.  If it raises an error, the error is held back until the nodes have accepted or rejected all earlier
- * lines, because one of them may have an error, too.
+ * Runs a step.  If it raises an error, holds the error back until the nodes have accepted or rejected all earlier
+ * lines. An earlier line may have an error, too, which must be raised first.
  */
 extern void shard_load_row_hold_error(ShardLoad *load, ShardStep step, void *arg);
 

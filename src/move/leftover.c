@@ -1,6 +1,6 @@
 /*
  * leftover.c
- *	  Removes what ended jobs have left, on nodes and in tables of conversions and imports.
+ *	  Removes the objects that ended jobs have left, on nodes and in tables of conversions and imports.
  *
  * The comment of a job's schema on a node lists the other objects that the job has made there.  The schema's name
  * contains the coordinator's identity.  So the journal is not needed.  The current catalogs decide what is removed: a
@@ -89,8 +89,8 @@ remove_as_owner(const char *call, List *outcomes)
 }
 
 /*
- * Calls a function once for each owner of what jobs have left, with the owner's rights. query lists the owners.
- * Their rights are sufficient, and other rights must not be used.
+ * Calls a function once for each owner of leftovers, with the owner's rights. query lists the owners.  Their rights are
+ * sufficient, and other rights must not be used.
  */
 static List *
 remove_as_owners(const char *query, const char *call, List *outcomes)
@@ -125,7 +125,7 @@ shard_leftover_recover(List *outcomes)
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
 		outcomes = remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
-	/* only superusers resolve what predecessors have left */
+	/* only superusers remove leftovers of predecessors */
 	if (superuser())
 		outcomes = remove_by(psprintf("undecided_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
 	/* query the nodes before locking here, for all owners */

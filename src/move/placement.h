@@ -27,8 +27,8 @@ extern void shard_placement_lock_peers(ShardMove *move, int timeout_ms, bool bef
 extern void shard_placement_switch(ShardMove *move);
 
 /*
- * Waits until all transactions of the other coordinators that began before they knew of the switch have ended.  Waits
- * for a coordinator that does not answer until it is removed.
+ * Waits until all transactions of the other coordinators have ended that began before the switch was known there.
+ * Waits for a coordinator that does not answer until it is removed.
  */
 extern void shard_placement_wait_for_peers(const ShardMove *move);
 

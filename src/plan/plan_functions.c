@@ -153,7 +153,7 @@ shard_plan_has_functions(const PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
-	/* core does not record all functions of plans that it has not made alone */
+	/* core has not recorded all functions of these plans, because our code has made or changed them */
 	if (stmt->hasModifyingCTE || (stmt->planTree != NULL && IsA(stmt->planTree, CustomScan)))
 		return true;
 	foreach(lc, stmt->invalItems)

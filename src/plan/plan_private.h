@@ -120,9 +120,9 @@ typedef struct ShardScanPlan
 	bool		at_once;		/* the statement calls functions that may write: read all partitions in parallel, not
 								 * one after the other */
 	bool		is_prepared;	/* one query for each node, which is to keep its plan */
-	bool		for_values;		/* but not if it has parameters: nodes plan it for their values each time */
+	bool		for_values;		/* but a query with parameters does not: nodes plan it for its values each time */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: uses the writing connection */
-	bool		locks_late;		/* and the rows that are used are locked one by one: read in batches */
+	bool		locks_late;		/* ... and locks the rows that are used one by one: the scan reads in batches */
 	double		rows_per_shard; /* estimate, for choosing the fetcher */
 	int			width;			/* bytes per row, estimate */
 	char	   *relations;		/* EXPLAIN: "Relations" of a scan without scanrelid, otherwise NULL */

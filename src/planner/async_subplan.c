@@ -1,22 +1,22 @@
 /*
  * async_subplan.c
- *	  Scans that core must not run asynchronously.
+ *	  Finds the scans that core must not run asynchronously.
  *
  *	 Append
  *	   -> Async Foreign Scan on t_0		Filter: NOT (hashed SubPlan 1)
  *	   -> Async Foreign Scan on t_1		Filter: NOT (hashed SubPlan 1)
  *
  * The scans share the plan of the sub-select, but each scan has a separate hash table for it.  If a parameter of the
- * sub-select (from an outer query) has changed, the first scan that needs its hash table builds it again.  That
- * clears the mark (chgParam) that tells the other scans to do so, too: see ExecHashSubPlan() and ExecReScan().  If
- * the scans run one after the other, this is harmless, because each scan sets the mark again when it begins.
- * Asynchronous scans have all begun before, so they use hash tables of an earlier value.  (Seen on 15 with scans of
- * ours, on 18 and 19 with scans of postgres_fdw.)
+ * sub-select (from an outer query) has changed, the first scan that needs its hash table builds it again.  That clears
+ * the mark (chgParam) that tells the other scans to do so, too: see ExecHashSubPlan() and ExecReScan().  If the scans
+ * run one after the other, this is harmless, because each scan sets the mark again when it begins.  Asynchronous scans
+ * have all begun before, so they use hash tables of an earlier value.  (Seen on 15 with scans of ours, on 18 and 19
+ * with scans of postgres_fdw.)
  *
- * Asynchronous scans compute a row each before Append returns the first one.  But a volatile function that reads
- * tables must see the changes for earlier rows: UPDATE t SET a = f() writes a row before it computes the next one.
- * So statements that call such functions have no asynchronous scans.  The same is true for conditions with a
- * sub-select that depends on the row and locks rows: it leaves out rows that the statement has changed already.
+ * Asynchronous scans compute a row each before Append returns the first one.  But a volatile function that reads tables
+ * must see the changes for earlier rows: UPDATE t SET a = f() writes a row before it computes the next one.  So
+ * statements that call such functions have no asynchronous scans.  The same is true for conditions with a sub-select
+ * that depends on the row and locks rows: the sub-select leaves out rows that the statement has changed already.
  *
  * A hashed sub-select that locks rows must run only once, as for a plain table.  So its rows are kept (Material) for
  * the hash tables of all scans.

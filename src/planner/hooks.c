@@ -323,9 +323,11 @@ computes_rows_in_step(Query *query)
 
 /*
  * Does the statement lock rows, and may its rows be fetched in parts: by a cursor, or by the loop of a function?  Then
- * it must leave out rows that the transaction changes between two parts, which a node that runs the whole statement
- * does not.  Core plans such statements without CURSOR_OPT_PARALLEL_OK.  In a loop, a single row does not come in
- * parts.  A cursor may be fetched from after a change.
+ * it must leave out rows that the transaction changes between two parts.  A node that runs the whole statement does not
+ * leave them out.
+ *
+ * Core plans such statements without CURSOR_OPT_PARALLEL_OK.  In a loop, a statement with a single row has only one
+ * part.  A cursor with a single row may still be fetched from after a change.
  */
 static bool
 locks_in_parts(Query *query, int cursor_options)
@@ -342,8 +344,8 @@ locks_in_parts(Query *query, int cursor_options)
 }
 
 /*
- * Does the statement insert rows that its user may not read, into shards with replicas?  COPY sends such rows to the replicas
- * as well.  The rows of a statement that a node runs are read there before they are sent.
+ * Does the statement insert rows that its user may not read, into shards with replicas?  COPY sends such rows to the
+ * replicas, too.  If a node ran the statement, the rows would have to be read there before they are sent to replicas.
  */
 static bool
 inserts_unread_replicas(Query *query)
@@ -552,7 +554,7 @@ shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 
 	if (!shard_relinfo_is_sharded(rte))
 	{
-		/* core offers us joins with it; core plans scans of it */
+		/* core offers joins with the table to the wrapper, and plans its scans itself */
 		if (is_readable_reference(root, rel, rte))
 		{
 			rel->serverid = shard_option_cluster_server();

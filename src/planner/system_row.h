@@ -33,7 +33,7 @@ typedef struct ShardRowFrame
 	List	   *conditions;
 } ShardRowFrame;
 
-/* A table column that an expression stands for, possibly through sub-selects. */
+/* A table column whose value an expression has, possibly through sub-selects. */
 typedef struct ShardRowColumn
 {
 	/*
@@ -87,7 +87,7 @@ extern bool shard_system_row_resolve(const ShardRowScope *scope, const Node *exp
 /* Column attno of the result of query, a sub-select at level. attno 0: the system columns of the result. */
 extern bool shard_system_row_resolve_output(ShardRowLevel *level, const Query *query, AttrNumber attno, ShardRowColumn *column);
 
-/* Has each row of the set operation part that has a system column also its tableoid in column attno? */
+/* In each row of the set operation part that has a system column: is the tableoid of that row in column attno? */
 extern bool shard_system_row_is_told(ShardRowLevel *level, const Node *part, AttrNumber attno);
 
 /* The conditions of a scope that may prove that rows are on one shard. */

@@ -1,10 +1,10 @@
 /*
  * reference_param.c
- *	  How commands for replicas of a reference table identify rows and pass values.
+ *	  Identifies rows and passes values in commands for the replicas of a reference table.
  *
- * A replica finds its rows by the identity, an immediate unique key without NULLs, as in logical
- * replication.  Values are sent as text, several of them as typed arrays.  If the type of a column
- * was changed manually in a replica, the replica converts them or raises an error.
+ * A replica finds its rows by the identity, an immediate unique key without NULLs, as in logical replication.  Values
+ * are sent as text, several of them as typed arrays.  If the type of a column was changed manually in a replica, the
+ * replica converts them or raises an error.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@ is_identity(Relation index, TupleDesc desc)
 {
 	Form_pg_index form = index->rd_index;
 
-	/* another unique index is one WITHOUT OVERLAPS, in which no two rows are equal, either */
+	/* a unique index of another access method is WITHOUT OVERLAPS: it has no two equal rows, either */
 	if ((index->rd_rel->relam != BTREE_AM_OID && !form->indisexclusion) || !form->indisunique || !form->indimmediate ||
 		!form->indisvalid || RelationGetIndexPredicate(index) != NIL)
 		return false;

@@ -1,6 +1,6 @@
 /*
  * reference_param.h
- *	  How commands for replicas of a reference table identify rows and pass values.
+ *	  Identifies rows and passes values in commands for the replicas of a reference table.
  */
 #ifndef SHARDFDW_REFERENCE_PARAM_H
 #define SHARDFDW_REFERENCE_PARAM_H

@@ -1,15 +1,14 @@
 /*
  * reference_pending.c
- *	  Refuses to read a reference table on nodes while they lack rows of it.
+ *	  Refuses to read a reference table on nodes that lack rows of it.
  *
- * A statement that writes to a reference table sends its rows when they are complete
- * (reference_trigger.c).  A VOLATILE function or a trigger that the statement calls before that
- * must see the rows written so far.  If a query of the function reads the table on the coordinator,
- * it sees them.  If nodes run the query, or join the table with their rows, it would not.
+ * A statement that writes to a reference table sends its rows when they are complete (reference_trigger.c).  Before
+ * that, the statement may call a VOLATILE function or a trigger, which must see the rows written so far.  A query of
+ * the function sees them if it reads the table on the coordinator.  It would not see them if nodes read the table.
  *
- * When core checks the permissions of a statement that begins, the statement is recorded with the
- * kinds of writes that it may do.  COPY has no executor, and is recorded, too.  Each written row
- * queues an event of our AFTER triggers, so core knows whether there are rows.
+ * When core checks the permissions of a statement that begins, the statement is recorded with the kinds of writes that
+ * it may do.  COPY has no executor, and is recorded, too.  Each written row queues an event of our AFTER triggers, so
+ * core knows whether there are rows.
  */
 #include "postgres.h"
 
@@ -254,7 +253,7 @@ shard_reference_pending_check(const QueryDesc *desc)
 {
 	foreach_ptr(const PendingTable, table, pending_tables)
 	{
-		/* with the snapshot of the statement that writes these rows, it does not see them */
+		/* a query with the snapshot of the statement that writes these rows does not see them */
 		if (desc->snapshot == NULL || desc->snapshot->curcid <= table->curcid ||
 			!leaves_to_nodes(desc->plannedstmt, table->relid) || !AfterTriggerPendingOnRel(table->relid) ||
 			!shard_plan_walk_statement(desc->plannedstmt, uses_nodes, NULL))

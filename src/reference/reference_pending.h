@@ -1,6 +1,6 @@
 /*
  * reference_pending.h
- *	  Rows of reference tables that a statement has written, and that nodes do not have yet.
+ *	  Tracks rows of reference tables that a statement has written, and that nodes do not have yet.
  */
 #ifndef SHARDFDW_REFERENCE_PENDING_H
 #define SHARDFDW_REFERENCE_PENDING_H
@@ -20,9 +20,9 @@ extern void shard_reference_pending_sent(Oid relid, int event, int64 nrows);
 extern bool shard_reference_pending_is_cut_off(Oid relid, int event);
 
 /*
- * note: a statement or COPY requires permissions (List of ShardPermissions). start: it starts;
- * nbefore statements were recorded before. check: it is about to be asked for rows. finish: it
- * finishes.  Errors of check: FEATURE_NOT_SUPPORTED.
+ * shard_reference_pending_note(): a statement or COPY requires permissions (List of ShardPermissions). start: it
+ * starts; nbefore statements were recorded before. check: it is about to be asked for rows. finish: it finishes. Errors
+ * of check: FEATURE_NOT_SUPPORTED.
  */
 extern void shard_reference_pending_note(List *permissions);
 extern int	shard_reference_pending_count(void);

@@ -140,8 +140,8 @@ rows_changed(const ShardCommand *command)
 }
 
 /*
- * A command has changed nchanged rows instead of nrows.  If that can help, waits for prepared
- * transactions and runs it again; otherwise raises.
+ * A command has changed nchanged rows instead of nrows.  If prepared transactions may be the reason, waits for them and
+ * runs the command again; otherwise raises an error.
  */
 static void
 run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, int64 nchanged,

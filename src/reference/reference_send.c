@@ -1,6 +1,6 @@
 /*
  * reference_send.c
- *	  Changes of a reference table, sent to all of its replicas in parallel.
+ *	  Sends changes of a reference table to all of its replicas in parallel.
  *
  *	 INSERT	   new rows --> COPY, the same bytes for every node
  *			   few rows --> INSERT ... SELECT FROM unnest(values), which saves a round trip
@@ -10,12 +10,12 @@
  *	 UPDATE	   see reference_update.c
  *	 TRUNCATE  --> TRUNCATE, with shards that refer to the table
  *
- * The coordinator's table has been changed before: its rows are locked and unique keys were
- * checked.  So sessions do not wait for each other on nodes.  Every count is checked.  So if a replica
- * lacks a row, the first statement that should change the row finds the difference.
+ * The coordinator's table has been changed before: its rows are locked and unique keys were checked.  So sessions do
+ * not wait for each other on nodes.  Every count is checked.  So if a replica lacks a row, the first statement that
+ * should change the row finds the difference.
  *
- * Rows are sent as text.  If the type of a column was changed manually in a replica, the replica converts
- * or refuses the values.  Only rows for newly created replicas are sent in binary format.
+ * Rows are sent as text.  If the type of a column was changed manually in a replica, the replica converts or refuses
+ * the values.  Only rows for newly created replicas are sent in binary format.
  */
 #include "postgres.h"
 
@@ -226,10 +226,9 @@ shard_reference_send_table(Relation rel, List *nodes)
 }
 
 /*
- * Tables on the node that refer to this one must be truncated in the same statement, or be empty.
- * Shards that the statement has already truncated there are empty files that this transaction has
- * locked.  They are truncated once more.  The size of other tables is not read, since that would
- * lock them; hence the CASE.
+ * Tables on the node that refer to this table must be truncated in the same statement, or be empty.  Shards that the
+ * statement has already truncated there are empty files that this transaction has locked.  They are truncated once
+ * more.  The CASE keeps the query from reading the size of other tables, which would lock them.
  */
 void
 shard_reference_send_truncate(Relation rel)

@@ -1,6 +1,6 @@
 /*
  * reference_send.h
- *	  Changes of a reference table, sent to all of its replicas in parallel.
+ *	  Sends changes of a reference table to all of its replicas in parallel.
  */
 #ifndef SHARDFDW_REFERENCE_SEND_H
 #define SHARDFDW_REFERENCE_SEND_H

@@ -107,8 +107,8 @@ were_sent(Tuplestorestate *rows, bool forget)
 /* ---------- the trigger ---------- */
 
 /*
- * Must our row trigger send the rows of its event?  Only if another row trigger fires for it.  Then
- * our statement trigger finds that they were sent.
+ * Must our row trigger send the rows of its event?  Only if another row trigger fires for the event.  Then our
+ * statement trigger finds that the rows were sent.
  */
 static bool
 must_send_early(Relation rel, int event)

@@ -147,17 +147,17 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 		take_turns(list_make1_oid(RelationGetRelid(data->tg_relation)), refers);
 	else
 		/*
-		 * the coordinator that has sent the rows has the turn; this waits until what is prepared
-		 * here has been committed
+		 * This coordinator has the turn from the coordinator that has sent the rows.  It only waits until transactions
+		 * that are prepared here have been committed.
 		 */
 		take_turns_here(RelationGetRelid(data->tg_relation), refers);
 	return PointerGetDatum(NULL);
 }
 
 /*
- * A query that locks rows of reference tables locks them here.  The turns of these tables keep
- * other coordinators from these rows.  The checks of foreign keys, which core runs as the tables'
- * owners without row security, have got their turns from the triggers.
+ * A query that locks rows of reference tables locks them on this coordinator.  The turns of these tables keep other
+ * coordinators from these rows.  Core runs the checks of foreign keys as the tables' owners without row security.  For
+ * these, the triggers have taken the turns.
  */
 void
 shard_reference_turn_start(const QueryDesc *desc, int eflags)

@@ -9,10 +9,12 @@
 
 #include "executor/execdesc.h"
 
-/* Does another coordinator write here, which itself informs nodes and other coordinators? */
+/*
+ * Does this session run a statement of another coordinator, which informs the nodes and the other coordinators itself?
+ */
 extern bool shard_reference_follows(void);
 
-/* A statement starts.  If it locks rows of reference tables, takes their turns. */
+/* A statement starts.  If it locks rows of reference tables, takes the turns of these tables. */
 extern void shard_reference_turn_start(const QueryDesc *desc, int eflags);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * reference_update.c
- *	  UPDATE of a reference table, sent to all of its replicas in parallel.
+ *	  Sends an UPDATE of a reference table to all of its replicas in parallel.
  *
  *	 pairs of old and new rows --> which columns have changed?
  *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time
  *		unique ones		UPDATE of one row at a time, in order; also for a single row
  *
- * If a unique column changes, rows must be changed in the coordinator's order: a new key may be the
- * old key of a row that was changed before.
+ * If a unique column changes, rows must be changed in the coordinator's order: a new key may be the old key of a row
+ * that was changed before.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 /* Rows that are changed one by one are sent in groups of this size. */
 #define ORDERED_ROWS 200
 
-/* What all pairs of rows of one UPDATE have changed. */
+/* The columns that any pair of rows of one UPDATE has changed. */
 typedef struct UpdateSummary
 {
 	bool		any;			/* any value has changed */
@@ -229,7 +229,7 @@ update_in_order(UpdateState *state, const char *sql)
 	/* if a single row is not found, nothing has been changed */
 	ShardReferenceCount count = state->summary.npairs == 1 ? SHARD_REFERENCE_COUNT_REST : SHARD_REFERENCE_COUNT_ONCE;
 
-	/* waits before: a group that was changed in part cannot be run again if a row is not found */
+	/* Waits before the first command.  If a row is not found, a group that was changed in part cannot be run again. */
 	if (count == SHARD_REFERENCE_COUNT_ONCE && !IsolationUsesXactSnapshot())
 		shard_reference_run_settle(write);
 	while (more)

@@ -1,19 +1,20 @@
 /*
  * replica_apply.c
- *	  What a transaction has changed in shards that have replicas, on its way to these.
+ *	  Sends a transaction's changes of shards to the replicas of these shards.
  *
- * Whatever way a write takes to a shard, triggers there note the keys of the rows that it changes, and refuse to let the
- * transaction commit as long as there are notes (49_replica.sql).  So nothing in the executor has to know of replicas:
+ * Triggers of a shard note the keys of the rows that each write changes, whatever code has sent the write.  They refuse
+ * to let the transaction commit while there are notes (49_replica.sql).  So the executor needs no code for replicas:
  *
  *	 each connection that has written --> which shards have notes?
- *	 primary --> keys whose rows were there before --> DELETE on the replicas, counts compared
+ *	 primary --> keys whose rows existed before --> DELETE on the replicas, counts compared
  *			`--> rows of all noted keys, as they are now --> COPY into the replicas
  *	 primary: notes are deleted
  *
- * Where few keys are noted, the rows come with them, and a replica gets all in one message, while the notes are deleted (replica_few.c).
+ * If few keys are noted, the primary returns the rows together with the keys.  Then each replica gets all changes in
+ * one message, while the notes are deleted (replica_few.c).
  *
- * All of it belongs to the transaction, which then commits in two phases.  The primary has locked the rows and checked
- * unique keys, so transactions wait for each other there, and replicas decide nothing.
+ * All of this is part of the transaction, which then commits in two phases.  The primary has locked the rows and
+ * checked unique keys.  So transactions wait for each other on the primary only, and never on replicas.
  */
 #include "postgres.h"
 
@@ -42,36 +43,38 @@
 #include "utils/memutils.h"
 #include "utils/varlena.h"
 
-/* The setting by which triggers say which shards have notes: a text[] of qualified names. */
+/* The setting in which triggers list the shards that have notes: a text[] of qualified names. */
 #define NOTED "shardfdw_replica.noted"
 #define APPLIED "shardfdw_replica.applied"
 
-/* The setting that makes the trigger which looks for notes at the commit delete them. */
+/* If this setting is on, the trigger that looks for notes at the commit deletes them. */
 #define FORGET "shardfdw_replica.forget"
 
-/* The one by which they say how many keys they have noted, of all shards together. */
+/* The setting in which triggers count the keys that they have noted, of all shards together. */
 #define NOTED_KEYS "shardfdw_replica.noted_keys"
 
-/* Most bytes of keys that one shard may answer with. */
+/* Maximum size of the keys that one shard may return. */
 #define MAX_KEY_BYTES ((size_t) 1024 * 1024 * 1024)
 
 /* A shard with notes, on a connection that has written. */
 typedef struct NotedShard
 {
-	Oid			userid;			/* by whose mapping it was written to */
+	Oid			userid;			/* the user whose mapping was used for the writes */
 	const ShardMap *map;
 	const Shard *shard;
 	ShardReplicaSql sql;
-	bool		may_read;		/* these are rights of the user: to read all columns, not only those of the key */
+	bool		may_read;		/* rights of the user on the primary: to read all columns, not only those of the key */
 	bool		may_insert;
 	bool		may_delete;
-	bool		is_few;			/* by sql.few, else by sql.keys and COPY */
+	bool		is_few;			/* few keys: changes are read by sql.few; otherwise by sql.keys and COPY */
 	ShardReplicaFew few;
 	ShardCommand *answer;		/* to sql.keys */
-	int64		nrows;			/* rows that are there now */
+	int64		nrows;			/* number of rows that exist now */
 } NotedShard;
 
-/* When the transaction began that was the last one to change shards with replicas, also stale ones. */
+/*
+ * Start time of the last transaction that has changed shards with replicas, including shards whose replicas are stale.
+ */
 static TimestampTz sent_by = 0;
 
 /* ---------- which shards ---------- */
@@ -84,7 +87,7 @@ make_noted(const char *name, const ShardWriter *writer)
 	Oid			relid;
 	int			shardno = -1;
 
-	/* a function may have written to a schema that the user of the moment has no rights on */
+	/* the user that is current now may have no rights on a schema to which a function has written */
 	relid = shard->schemaname == NULL ? InvalidOid : get_relname_relid(shard->relname, get_namespace_oid(shard->schemaname, true));
 	noted->userid = writer->userid;
 	if (OidIsValid(relid) && get_rel_relispartition(relid))
@@ -157,7 +160,10 @@ report_rights(const NotedShard *noted)
 					 shard_qualified_relation(top), quote_identifier(role))));
 }
 
-/* Raises an error if the changes cannot be made in the replicas. deletes, inserts: what has to be done there. */
+/*
+ * Raises an error if the user may not make the changes on the replicas. deletes, inserts: the operations that are
+ * needed.
+ */
 static void
 check_changes(const NotedShard *noted, bool deletes, bool inserts)
 {
@@ -166,8 +172,8 @@ check_changes(const NotedShard *noted, bool deletes, bool inserts)
 }
 
 /*
- * Finds the rights of the users.  Asks the primaries about users who have fewer rights here, because on the nodes they may
- * have others.
+ * Finds the rights of the users.  If a user has too few rights here, asks the primary, because the user's role on the
+ * node may have more rights.
  */
 static void
 find_rights(List *noted)
@@ -197,7 +203,7 @@ find_rights(List *noted)
 
 		for (int j = 0; j < lengthof(may); j++)
 			may[j] = PQntuples(res) == 1 && strcmp(PQgetvalue(res, 0, j), "t") == 0;
-		/* without the key it is not known which rows have changed */
+		/* without the columns of the key, the changed rows cannot be found */
 		if (!may[1])
 			report_rights(of[i]);
 		of[i]->may_read = may[0];
@@ -220,7 +226,10 @@ report_not_told(const NotedShard *noted)
 					 GetForeignServer(noted->shard->serverid)->servername)));
 }
 
-/* Asks the primaries of those with few keys for these and the rows.  Where a row is long, they have no few ones from then on. */
+/*
+ * For shards with few keys, asks the primaries for the keys and the rows.  A shard with a long row does not count as a
+ * shard with few keys any more.
+ */
 static void
 ask_few(List *noted)
 {
@@ -230,7 +239,7 @@ ask_few(List *noted)
 
 	foreach_ptr(NotedShard, one, noted)
 	{
-		/* where all replicas are stale, the notes only have to go */
+		/* if all replicas are stale, the notes are only deleted */
 		if (!one->is_few || one->shard->nreplicas == 0)
 			continue;
 		commands[ncommands] = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid,
@@ -278,7 +287,7 @@ number_of(const PGresult *res, int row, int field)
 	return PQgetisnull(res, row, field) ? 0 : strtoi64(PQgetvalue(res, row, field), NULL, 10);
 }
 
-/* A row of the answer: keys of which some rows were there before. */
+/* A row of the answer: keys, some of whose rows existed before the transaction. */
 typedef struct KeyChunk
 {
 	const NotedShard *noted;
@@ -286,7 +295,7 @@ typedef struct KeyChunk
 	const char **arrays;
 } KeyChunk;
 
-/* List of KeyChunk of which something has to be deleted on replicas; counts the rows that are there now. */
+/* Returns the chunks with rows that replicas must delete: List of KeyChunk.  Counts the rows that exist now. */
 static List *
 read_keys(List *noted)
 {
@@ -346,14 +355,17 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 					 quote_literal_cstr(node), quote_literal_cstr(node))));
 }
 
-/* How many rows to be deleted has a command for a replica found? */
+/* Returns how many of the rows to be deleted a command for a replica has found. */
 static int64
 found_by(const ShardCommand *command, const NotedShard *noted)
 {
 	return noted->is_few ? number_of(command->result, 0, 0) : strtoi64(PQcmdTuples(command->result), NULL, 10);
 }
 
-/* Checks whether a command for a replica has found nwanted rows.  If it has found fewer, the others may be prepared there. */
+/*
+ * Checks whether a command for a replica has found nwanted rows.  If it has found fewer, the missing rows may belong to
+ * prepared transactions of that node.
+ */
 static void
 check_found(const ShardCommand *command, const NotedShard *noted, int64 nwanted)
 {
@@ -463,7 +475,7 @@ insert_rows(List *noted, MemoryContext cxt)
 	shard_copy_set_finish(set);
 }
 
-/* Many keys are noted: deletes and inserts on all replicas. */
+/* Sends the changes of shards with many noted keys: deletes and inserts on all replicas. */
 static void
 send_many(List *noted, MemoryContext cxt)
 {
@@ -488,8 +500,8 @@ send_many(List *noted, MemoryContext cxt)
 /* ---------- few rows, and notes ---------- */
 
 /*
- * Deletes the notes of a connection.  The trigger that looks for notes at the commit does it, with the rights of the
- * owner of the shard, because other roles may not delete notes.
+ * Returns the commands that delete the notes of a connection.  The trigger that looks for notes at the commit deletes
+ * them, with the rights of the shard's owner, because other roles may not delete notes.
  */
 static char *
 forget_command(const List *noted, const NotedShard *first)
@@ -578,11 +590,14 @@ shard_replica_mirror(ShardCopyTarget *target, Oid relid)
 	shard_replica_note_sent();
 	if (map->shards[0].nreplicas == 0)
 	{
-		/* all replicas are stale: nothing has to be noted */
+		/* all replicas are stale, so triggers need not note the rows */
 		shard_copy_target_mirror(target, NULL, 0, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_OFF);
 		return;
 	}
-	/* where the shard has notes, replicas have other rows than it, until these are applied: then rows are noted, too */
+	/*
+	 * If the shard has notes that are not applied yet, its replicas lack some of its changes.  Then triggers note these
+	 * rows, too.
+	 */
 	ask = psprintf("SELECT pg_catalog.set_config('" APPLIED "', CASE WHEN %s = ANY (nullif(pg_catalog.current_setting('" NOTED "', true), '')::pg_catalog.text[])"
 				   " THEN 'off' ELSE 'on' END, true)", quote_literal_cstr(map->shards[0].relation));
 	shard_copy_target_mirror(target, map->shards[0].replicas, map->shards[0].nreplicas, ask, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_OFF);
@@ -613,7 +628,10 @@ shard_replica_apply(void)
 	{
 		List	   *many = NIL;
 
-		/* also where all replicas are stale: the node's position is noted by two phases alone, and no other node has the rows */
+		/*
+		 * Also if all replicas are stale.  Then no other node has the rows, and only a commit in two phases notes the
+		 * WAL position of the node.
+		 */
 		shard_replica_note_sent();
 		find_rights(noted);
 		ask_few(noted);

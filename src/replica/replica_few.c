@@ -1,9 +1,10 @@
 /*
  * replica_few.c
- *	  What a transaction has changed in a shard, as one command for its replicas, where these are few rows.
+ *	  Makes one command for the replicas of a shard in which a transaction has changed few rows.
  *
- * The rows come with the answer that tells their keys, and go on as literals in one message with what deletes their former
- * versions.  Literals in VALUES of an INSERT are read by the input functions of the columns' types, as in COPY.
+ * The primary's answer contains the keys and the rows.  One message for a replica contains the DELETE of the old
+ * versions and the rows as literals.  The input functions of the columns' types read literals in VALUES of an INSERT,
+ * as in COPY.
  */
 #include "postgres.h"
 
@@ -11,7 +12,7 @@
 #include "replica/replica_few.h"
 #include "utils/builtins.h"
 
-/* The setting by which the command says what it has found. */
+/* The setting in which the command returns the number of rows that it has found. */
 #define FOUND "shardfdw_replica.found"
 
 /* Fields of the answer that precede the key. */
@@ -20,7 +21,7 @@
 #define FEW_SHORT 2
 #define FEW_KEY 3
 
-/* Appends "(literal, ...)" of fields of a row; types: NULL, or what to cast them to. */
+/* Appends "(literal, ...)" for fields of a row. types: the types for casts, or NULL. */
 static void
 append_values(StringInfo buf, const PGresult *res, int row, int first, int nfields, const char *const *types)
 {

@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(shardfdw_forget_reference_position);
 PG_FUNCTION_INFO_V1(shardfdw_note_dropped_reference);
 PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
-/* The map of a shard's table, and the shard's number in it; the user must own the shard. */
+/* Returns the map of a shard's table. *shardno: the shard's number in the map.  The user must own the shard. */
 static const ShardMap *
 find_shard(Oid relid, int *shardno)
 {
@@ -131,12 +131,12 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 	bool		has_table = false;
 
 	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
-	/* only a role that may create such tables keeps other sessions waiting */
+	/* only a role that may create tables with replicas can keep other sessions waiting */
 	while (shard_array_loop_next(&loop, &value))
 	{
 		Oid			relid = DatumGetObjectId(value);
 
-		/* the function that locks the table reports that it has been dropped */
+		/* ignored: the function that locks the table reports that the table has been dropped */
 		if (get_rel_name(relid) == NULL)
 			continue;
 		shard_node_check_table(relid);
@@ -145,7 +145,7 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 	if (has_table)
 		shard_node_check_any_usage();
 	(void) LockAcquire(&tag, mode, false, false);
-	/* without a table, the call waits for other sessions, and keeps none waiting */
+	/* without a table, the call only waits for other sessions, and does not keep the lock */
 	if (!has_table)
 		(void) LockRelease(&tag, mode, false);
 	PG_RETURN_VOID();
@@ -164,7 +164,9 @@ shardfdw_note_left_shard(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Deletes the rows of a node where condition, appended to the DELETE, holds; $1 is the node's name. */
+/*
+ * Deletes the rows of a node that satisfy condition.  The condition is appended to the DELETE; $1 is the node's name.
+ */
 static void
 forget_position(Name node, const char *condition)
 {
@@ -196,7 +198,7 @@ Datum
 shardfdw_forget_reference_position(PG_FUNCTION_ARGS)
 {
 	forget_position(PG_GETARG_NAME(0), " AND NOT p.of_replicas");
-	/* this transaction notes a new one, when the node takes part in its commit */
+	/* this transaction notes a new position when it commits on the node */
 	shard_node_position_note_references();
 	PG_RETURN_VOID();
 }
@@ -211,7 +213,10 @@ shardfdw_confirm_node(PG_FUNCTION_ARGS)
 
 	(void) shard_node_position_read(NameStr(*name), positions);
 	forget_position(name, "");
-	/* a state older than the one that is confirmed would be let in until the next write: so this transaction notes how far the node is */
+	/*
+	 * Otherwise a state of the node that is older than the confirmed one would be accepted until the next write.  So
+	 * this transaction notes the present position of the node.
+	 */
 	if (positions[SHARD_POSITION_REPLICAS].timeline != 0)
 		shard_replica_note_sent();
 	if (positions[SHARD_POSITION_REFERENCES].timeline != 0)

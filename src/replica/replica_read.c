@@ -1,10 +1,11 @@
 /*
  * replica_read.c
- *	  Reading replicas of shards whose primary is away.
+ *	  Reads replicas of shards whose primary is not available.
  *
- * A commit is told to the primary and to the replicas at the same time, so when it was reported to a client, each node that answers
- * has it.  Where a session ended before it had told all, or a node did not answer then, recovery tells later: what a replica
- * has prepared is waited for before it is read.
+ * A commit is sent to the primary and to the replicas in parallel.  When it has been reported to a client, each node
+ * that has answered has the commit.  If a session ends before it has sent the commit to all nodes, or a node does not
+ * answer, recovery sends the commit later.  So before a replica is read, this file waits until transactions that are
+ * prepared there have ended.
  */
 #include "postgres.h"
 
@@ -16,14 +17,17 @@
 #include "remote/run/settle.h"
 #include "remote/xact/txn.h"
 
-/* A server that was looked at for this statement. */
+/* A server that this statement has checked. */
 typedef struct SeenServer
 {
 	Oid			serverid;
 	bool		is_there;
 } SeenServer;
 
-/* Must a server be read, whether it is there or not?  What the transaction has written, or the statement seen there, is nowhere else. */
+/*
+ * Must the transaction read this server, available or not?  Only this server has what the transaction has written
+ * there, or the snapshot that the statement has already read there.
+ */
 static bool
 is_bound(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
@@ -51,7 +55,7 @@ is_there(List **seen, ShardSnapshot *snapshot, Oid serverid, Oid userid)
 	return server->is_there;
 }
 
-/* The first server with a replica that is there; InvalidOid: none is. */
+/* Returns the first available server with a replica; InvalidOid if there is none. */
 static Oid
 choose_replica(List **seen, ShardSnapshot *snapshot, const Shard *shard, Oid userid)
 {
@@ -82,7 +86,7 @@ shard_replica_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapsh
 		if (OidIsValid(servers[i]))
 			chosen = list_append_unique_oid(chosen, servers[i]);
 	}
-	/* where no replica is there either, the statement gets the error of its connection to the primary */
+	/* if no replica is available either, the statement gets the error of its connection to the primary */
 	if (chosen == NIL)
 		return map;
 	old = shard_settle_wait(chosen, userid, SHARD_COMMAND_AUTOCOMMIT);

@@ -1,6 +1,6 @@
 /*
  * replica_read.h
- *	  Reading replicas of shards whose primary is away.
+ *	  Reads replicas of shards whose primary is not available.
  */
 #ifndef SHARDFDW_REPLICA_READ_H
 #define SHARDFDW_REPLICA_READ_H

@@ -1,9 +1,9 @@
 /*
  * replica_rows.c
- *	  Rows of a shard on their way from its primary to replicas.
+ *	  Copies rows of a shard from its primary to replicas.
  *
- * The bytes of COPY go on as they come: the sessions of both nodes have the same encoding, and text is written so that
- * every session reads it alike.
+ * The bytes of COPY are sent on unchanged.  The sessions of both nodes have the same encoding, and text is written in a
+ * form that every session reads in the same way.
  */
 #include "postgres.h"
 

@@ -28,12 +28,15 @@
 /* Number of keys in one row of the result.  One command deletes them from a replica. */
 #define CHUNK_KEYS 10000
 
-/* A row of more bytes is not sent as a literal. */
+/* A row that is longer than this is not sent as literals. */
 #define SHORT_ROW_BYTES 8000
 
 #define NOTES_PREFIX "shardfdw_notes_"
 
-/* No other notes are visible, but an old snapshot may keep VACUUM from removing many dead ones.  The index skips these. */
+/*
+ * Only notes of the current transaction are visible.  But an old snapshot may keep VACUUM from removing many dead
+ * notes.  An index scan skips these.
+ */
 #define OF_XACT "xact = pg_catalog.pg_current_xact_id()"
 
 /* A column of the primary key. */
@@ -76,13 +79,16 @@ fill_column(KeyColumn *column, Relation rel, Relation index, int keyno)
 	column->attname = pstrdup(NameStr(att->attname));
 	column->name = quote_identifier(column->attname);
 	column->equals = shard_qualified_equality(index, keyno, att->atttypid);
-	/* a type modifier is "given": character and bit by themselves mean those of length 1 */
+	/* "character" and "bit" would mean length 1; with this flag and -1, other names are printed */
 	column->type = format_type_extended(att->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->collate = collate(att->attcollation);
 }
 
-/* Columns of the primary key of rel, a sharded table, whose index is not valid here: the shards enforce it. */
+/*
+ * Returns the columns of the primary key of rel, a sharded table.  The key's index is not valid on the coordinator: the
+ * shards enforce the key.
+ */
 static KeyColumn *
 find_key(Relation rel, int *nkeys)
 {
@@ -146,7 +152,7 @@ shard_replica_rights_query(const ShardMap *map, const Shard *shard)
 
 /* ---------- texts ---------- */
 
-/* "k1, k2, ...": format has one %d. */
+/* Returns "k1, k2, ..." for format "k%d". */
 static char *
 numbered(int n, const char *format)
 {
@@ -163,7 +169,7 @@ numbered(int n, const char *format)
 	return buf.data;
 }
 
-/* The condition that t has a key of x. */
+/* Returns the condition that the key of t equals that of x. */
 static char *
 match(const KeyColumn *key, int nkeys)
 {
@@ -175,7 +181,10 @@ match(const KeyColumn *key, int nkeys)
 	return buf.data;
 }
 
-/* FROM item: all keys that are noted, as many times as they are, with d = 1 for new ones and -1 for old ones. */
+/*
+ * Returns a FROM item with all noted keys, each as often as it is noted.  Column d is 1 for new keys and -1 for old
+ * ones.
+ */
 static char *
 noted_keys(const char *notes, int nkeys)
 {
@@ -215,7 +224,10 @@ delete_command(const KeyColumn *key, int nkeys, const char *relation)
 					relation, arrays.data, numbered(nkeys, "k%d"), match(key, nkeys));
 }
 
-/* columns: the relation's, qualified with t.  What is long is not read: sizes are those in which values are stored. */
+/*
+ * Returns the query ShardReplicaSql.few. columns: the relation's columns, qualified with t. sizes: the sum of their
+ * sizes as stored, so that long rows are recognized without reading them.
+ */
 static char *
 few_query(const KeyColumn *key, int nkeys, const char *relation, const char *notes, const char *columns, const char *sizes, int ncolumns)
 {
@@ -228,7 +240,7 @@ few_query(const KeyColumn *key, int nkeys, const char *relation, const char *not
 					sizes, SHORT_ROW_BYTES, columns, relation, match(key, nkeys), numbered(ncolumns, "c%d"));
 }
 
-/* Columns that INSERT sets, each by format, which has one %s. */
+/* Returns the columns that INSERT sets, each printed with format, which has one %s. */
 static char *
 columns_of(Relation rel, const char *format, const char *separator, int *ncolumns)
 {
@@ -271,7 +283,7 @@ shard_replica_sql(const ShardMap *map, int shardno, ShardReplicaSql *sql)
 	const char *sizes = columns_of(shard_rel, "coalesce(pg_catalog.pg_column_size(t.%s), 0)", " + ", &sql->ncolumns);
 	const char *notes;
 
-	/* shards with replicas have their own names on nodes */
+	/* a shard with replicas has the same name on its nodes */
 	sql->schema = pstrdup(quote_identifier(get_namespace_name(RelationGetNamespace(shard_rel))));
 	notes = shard_replica_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
 	sql->few = few_query(key, sql->nkeys, shard->relation, notes, t_columns, sizes, sql->ncolumns);

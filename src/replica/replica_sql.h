@@ -1,6 +1,6 @@
 /*
  * replica_sql.h
- *	  The commands by which changes of a shard get to its replicas.
+ *	  Makes the commands that send changes of a shard to its replicas.
  */
 #ifndef SHARDFDW_REPLICA_SQL_H
 #define SHARDFDW_REPLICA_SQL_H
@@ -34,26 +34,29 @@ typedef struct ShardReplicaSql
 	 * - the keys whose row existed before: an array for each column of the key, NULL for none
 	 */
 	const char *keys;
-	const char *rows;			/* COPY of the rows with these keys that are there now */
+	const char *rows;			/* COPY of the rows with these keys that exist now */
 	const char *all;			/* COPY of all rows */
 
-	/* of a replica */
+	/* for a replica */
 	const char *delete;			/* the rows of keys: parameters are arrays, one for each column of the key */
 	const char *insert;			/* COPY */
 
-	/* of a replica, where few rows are to be changed: statements are made of these, and literals between them */
+	/* For a replica, if few rows are to be changed: pieces of statements, between which literals are inserted. */
 	const char *delete_head;
 	const char **key_types;		/* qualified, of each column of the key */
 	const char *delete_tail;
 	const char *insert_head;
 
-	const char *schema;			/* quoted, in which the notes are */
+	const char *schema;			/* quoted schema of the tables with the notes */
 } ShardReplicaSql;
 
 /* Is a column part of the primary key of a sharded table? */
 extern bool shard_replica_is_key(Oid relid, const char *column);
 
-/* The quoted, qualified name of the notes of a shard on each of its nodes; the function of its triggers has the same name. */
+/*
+ * Returns the quoted, qualified name of the table with the notes of a shard, on each of its nodes.  The function of the
+ * shard's triggers has the same name.
+ */
 extern char *shard_replica_notes(const char *schema, const char *shard_name);
 
 /*

@@ -42,7 +42,7 @@ shard_background_worker_begin(Oid database)
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_deferrable", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	/* other servers are told what workers have committed: positions of changes, marks, switches of tables */
+	/* Workers tell other servers what they have committed: positions of changes, marks, switches of tables. */
 	shard_flush_commit_always();
 	/* JIT compilation of long queries on small catalogs would take seconds */
 	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);

@@ -64,10 +64,9 @@
 #define MAX_LOOKS 4
 
 /*
- * Sessions that wait for a lock.  Locks for extending a table, and GIN's page locks, are held only
- * for a moment, and never while their holder waits for another lock.  Core's detector omits them,
- * too.  With many concurrent loads, each load is likely to wait for such a lock on some node at any
- * moment.
+ * Sessions that wait for a lock.  Locks for extending a table and page locks of GIN are left out, as in core's
+ * detector.  They are held only for a moment, and never while their holder waits for another lock.  With many
+ * concurrent loads, each load is likely to wait for such a lock on some node at any moment.
  */
 #define WAITERS \
 	"(SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL AND locktype NOT IN ('extend', 'page'))"
@@ -82,7 +81,7 @@
 
 static const char edges_query[] = EDGES;
 
-/* The same for another coordinator.  Its own sessions are called by the names that nodes use for them. */
+/* The same for another coordinator.  Its sessions get the names that nodes use for them. */
 static const char peer_edges_query[] =
 "SELECT e.waiter, CASE WHEN starts_with(e.waiter_name, 'shardfdw:') THEN e.waiter_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.waiter) END,"
 " e.blocker, CASE WHEN starts_with(e.blocker_name, 'shardfdw:') THEN e.blocker_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.blocker) END"
@@ -100,7 +99,7 @@ typedef struct WaitEdge
 	bool		visited;
 } WaitEdge;
 
-/* Returns the name of a session: its application_name if a coordinator has set it, else node and pid. */
+/* Returns the name of a session: its application_name if a coordinator has set it; otherwise node and pid. */
 static const char *
 session_name(const char *application_name, const char *node, const char *pid)
 {
@@ -164,8 +163,8 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 }
 
 /*
- * Returns the name of a session of this server.  If its client is another coordinator's session,
- * that session's name.
+ * Returns the name of a session of this server.  If its client is a session of another coordinator, returns the name of
+ * that session.
  */
 static const char *
 session_here(int pid)
@@ -233,9 +232,9 @@ process_waits(List *edges, const char *pid)
 }
 
 /*
- * Returns the last edge of a shortest cycle from me back to me, or NULL.  Processes of passing (List
- * of pids) run a command of me that the node commits by itself.  Unless they wait for a lock, too,
- * they release their locks without me, so they close no cycle.
+ * Returns the last edge of a shortest cycle that begins and ends at me, or NULL. passing: pids of processes that run a
+ * command of me which the node commits by itself.  Unless such a process waits for a lock, too, it releases its locks
+ * without me.  So it closes no cycle.
  */
 static WaitEdge *
 find_way_back(List *edges, const char *me, List *passing)
@@ -307,7 +306,7 @@ note_busy(ShardConn *conn, void *arg)
 	busy->users = lappend_oid(busy->users, conn->userid);
 }
 
-/* Gives sessions that only call themselves me, as this session is called, other names. */
+/* Renames sessions that use the name me, but are not this session. */
 static void
 rename_others(List *edges, const char *me, const BusyNodes *busy)
 {

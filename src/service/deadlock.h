@@ -1,6 +1,6 @@
 /*
  * deadlock.h
- *	  Deadlocks over several nodes.
+ *	  Finds and ends deadlocks over several nodes.
  */
 #ifndef SHARDFDW_DEADLOCK_H
 #define SHARDFDW_DEADLOCK_H

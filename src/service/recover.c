@@ -73,7 +73,7 @@ typedef enum PreparedState
 	PREPARED_UNCONFIRMED,		/* this server is a copy, and cannot know the outcome */
 	PREPARED_FORGOTTEN,			/* its row, if there was one, may have been deleted */
 	PREPARED_NOT_RECEIVED,		/* a predecessor's: its row may not have reached this server */
-	PREPARED_OTHERS				/* of an identity that this server has not taken over */
+	PREPARED_OTHERS				/* a predecessor's transaction: its row may not have reached this server */
 } PreparedState;
 
 /* A prepared transaction of this coordinator on a node. */
@@ -87,7 +87,7 @@ typedef struct Prepared
 	bool		settled;
 } Prepared;
 
-/* What was found on the nodes of the current user. */
+/* The result of the queries on the nodes of the current user. */
 typedef struct Survey
 {
 	List	   *nodes;			/* of SurveyNode */
@@ -175,7 +175,7 @@ survey_query(bool with_system)
 					with_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
 }
 
-/* Sends the query without system identifiers to those nodes of commands whose role may not read them. */
+/* Sends the query again, without system identifiers, to nodes whose role may not read them. */
 static void
 ask_less(ShardCommand *commands, int ncommands)
 {
@@ -367,7 +367,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 			shard_node_stat_add(shard_node_stat_find(subjects[i]->node->serverid), SHARD_NODE_RECOVERED, 1);
 		}
 		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
-			;					/* busy: its own session, or another recover_prepared_transactions(), is working on it */
+			;					/* busy: the transaction's session, or another recover_prepared_transactions(), is working on it */
 		else if (!subjects[i]->settled)
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
 								   SHARD_RECOVER_FAILED, error->message);
@@ -455,8 +455,7 @@ report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const
 }
 
 /*
- * Checks what the nodes of entry, which has committed, still have of it.  If nothing, marks entry
- * as confirmed.
+ * Checks which parts of entry, which has committed, its nodes still have.  If they have none, marks entry as confirmed.
  */
 static List *
 check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outcomes)
@@ -497,7 +496,7 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 			continue;
 		if (find_prepared(entry, node, survey))
 		{
-			/* it has received the transaction, so the next round need not report it as lost */
+			/* the server has received the transaction, so the next round need not report it as lost */
 			participant->timeline = node->server.timeline;
 			is_moved = true;
 			continue;
@@ -606,7 +605,7 @@ shard_recover_settle(Oid serverid)
 	return settle_prepared(&survey, false, NIL);
 }
 
-/* Has another user, with the necessary privileges, resolved what this outcome could not? */
+/* Has recovery as another user, with the necessary privileges, resolved the transaction of this outcome? */
 static bool
 is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
 {

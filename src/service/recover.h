@@ -15,9 +15,9 @@ typedef enum ShardRecoverAction
 	SHARD_RECOVER_ROLLED_BACK,
 	SHARD_RECOVER_FAILED,		/* message: the reason */
 	SHARD_RECOVER_UNREACHABLE,	/* the node; message: the reason, gid is NULL */
-	SHARD_RECOVER_PROMOTED,		/* a commit may be lost there; message: which one, gid is NULL */
-	SHARD_RECOVER_ANOTHER_SERVER,	/* not the one that prepared; message: which one, gid is NULL */
-	SHARD_RECOVER_LEFT,			/* undecidable, or not here; message: the reason, gid may be NULL */
+	SHARD_RECOVER_PROMOTED,		/* the server may have lost a commit; message: which one, gid is NULL */
+	SHARD_RECOVER_ANOTHER_SERVER,	/* it is not the server that prepared; message: which one, gid is NULL */
+	SHARD_RECOVER_LEFT,			/* cannot be decided, or not here; message: the reason, gid may be NULL */
 	SHARD_RECOVER_UNCONFIRMED,	/* this server is not confirmed as the coordinator; node and gid are NULL */
 	SHARD_RECOVER_WOULD_COMMIT, /* dry runs */
 	SHARD_RECOVER_WOULD_ROLL_BACK,
@@ -40,14 +40,14 @@ typedef struct ShardRecoverOutcome
 extern List *shard_recover_run(bool dry_run);
 
 /*
- * To be called after that: removes what ended jobs have left on these nodes and on the coordinator.
- * For a superuser, also what jobs of other roles have left in their tables.  It may run code of the
- * owners of tables, and wait for sessions that use the tables.  Returns outcomes including its own.
+ * Call it after shard_recover_run().  Removes the leftovers of ended jobs on these nodes and on the coordinator.  For a
+ * superuser, also removes leftovers of other roles' jobs in their tables.  It may run code of the owners of tables, and
+ * wait for sessions that use the tables.  Returns outcomes, with its own added.
  */
 extern List *shard_recover_remove(List *outcomes);
 
 /*
- * Resolves what is prepared on the node at serverid for transactions that have ended; a part of
+ * Resolves the prepared transactions on the node at serverid whose local transactions have ended.  It is a part of
  * shard_recover_run().  Returns outcomes.  Memory: current context.
  */
 extern List *shard_recover_settle(Oid serverid);

@@ -54,7 +54,7 @@
 
 #define RETRY_ROUNDS 10			/* how rarely databases without the extension are checked */
 #define LAUNCHER_RESTART_S 10
-#define PATIENCE_MS 2000		/* longest wait of the launcher for a worker while other databases are due */
+#define PATIENCE_MS 2000		/* maximum time for which the launcher waits for a worker while other databases are due */
 
 /* The result of the worker that was started last. */
 typedef struct RecoveryShared
@@ -123,7 +123,7 @@ typedef struct RecoverArg
 	bool		removes;		/* the second part */
 	Oid			userid;
 	List	   *outcomes;		/* of all users so far */
-	MemoryContext cxt;			/* for them */
+	MemoryContext cxt;			/* memory for outcomes */
 } RecoverArg;
 
 /* Runs recover_prepared_transactions() as a user, in a separate transaction. */
@@ -174,8 +174,8 @@ recover_all(List *users, bool removes, MemoryContext cxt)
 }
 
 /*
- * Returns false if another worker removes what jobs have left.  Otherwise the session keeps the lock for that, and a
- * lock that tells the launcher so.
+ * Returns false if another worker removes leftovers of jobs.  Otherwise the session keeps the lock for that work, and a
+ * lock by which the launcher sees it.
  */
 static bool
 begin_removing(void)
@@ -304,7 +304,7 @@ has_ended(WatchedDatabase *database, int ms)
 	return true;
 }
 
-/* Has the worker resolved all transactions, and does it now remove what jobs have left? */
+/* Has the worker resolved all transactions, and is it now removing leftovers of jobs? */
 static bool
 is_removing(const WatchedDatabase *database)
 {

@@ -1,9 +1,9 @@
 /*
  * schema_age.c
- *	  Tells CREATE EXTENSION what other sessions know of a schema.
+ *	  Checks for CREATE EXTENSION whether other sessions see the privileges of a schema.
  *
- * The script of the extension checks the privileges on a schema that exists already.  If this transaction has changed
- * them, other sessions still have the old ones until it commits.
+ * The script of the extension checks the privileges on a schema that already exists.  If this transaction has changed
+ * these privileges, other sessions see the old ones until the transaction commits.
  */
 #include "postgres.h"
 

@@ -601,8 +601,7 @@ shard_decode_has_header(const ShardDecoder *decoder)
 }
 
 /*
- * The ctid is also set in the tuple's header, where it is kept if the row becomes a composite value
- * (EvalPlanQual).
+ * Also sets the ctid in the tuple's header.  The header keeps it if the row becomes a composite value (EvalPlanQual).
  */
 void
 shard_decode_add_header(const ShardDecoder *decoder, TupleTableSlot *slot, MemoryContext cxt)

@@ -16,10 +16,9 @@ extern void shard_text_form_init(FmgrInfo *output, Oid type, MemoryContext cxt);
 extern char *shard_text_form_write(FmgrInfo *output, Oid type, Datum value);
 
 /*
- * begin_write sets the settings for writing text that every session reads in the same way.
- * begin_read sets those for reading such text. settings: those of the types
- * (shard_type_io_text_settings()).  If the settings are already right, which is the usual case,
- * nothing is done.  Both return the argument of shard_text_form_end().  An error resets the
+ * shard_text_form_begin_write() sets the settings for writing text that every session reads in the same way. begin_read
+ * sets those for reading such text. settings: those of the types (shard_type_io_text_settings()).  If the settings are
+ * right already, as usual, nothing is done.  Both return the argument of shard_text_form_end().  An error resets the
  * settings, too.
  */
 extern int	shard_text_form_begin_write(int settings);

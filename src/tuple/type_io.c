@@ -1,6 +1,6 @@
 /*
  * type_io.c
- *	  Which types are sent in binary format, and which as text.
+ *	  Decides which types are sent in binary format, and which as text.
  *
  * wire_form.c lists the types with a portable binary form.  Binary forms of built-in arrays contain only OIDs of
  * built-in types, which are the same everywhere.
@@ -17,8 +17,8 @@
  *	 domains		like their base type			like their base type
  *	 all others		text							text
  *
- * The values of reg types (regtype, regclass...) are OIDs, which differ between servers.  They
- * represent a name, so they are sent as that name.
+ * The values of reg types (regtype, regclass...) are OIDs, which differ between servers.  They represent a name, so
+ * they are sent as that name.
  */
 #include "postgres.h"
 

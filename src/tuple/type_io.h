@@ -1,7 +1,6 @@
 /*
  * type_io.h
- *	  Which types are sent in binary format, which as text, and on which settings their text
- *	  depends.
+ *	  Decides which types are sent in binary format and which as text, and which settings their text depends on.
  */
 #ifndef SHARDFDW_TYPE_IO_H
 #define SHARDFDW_TYPE_IO_H

@@ -69,7 +69,7 @@ function look() {
 }
 END
 
-# The program, or nothing.
+# Returns the program of a browser, or nothing if there is none.
 sub browser
 {
 	my ($found) = grep { -x } map { my $name = $_; map { "$_/$name" } split /:/, $ENV{PATH} } qw(chromium chromium-browser google-chrome);

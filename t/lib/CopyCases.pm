@@ -76,7 +76,7 @@ sub text_places
 	{
 		for my $place (@places)
 		{
-			# Two of the three line ends where they matter, and each table half of the time.
+			# Two of the three line ends if they matter, and each table in half of the cases.
 			for (1 .. ($what =~ /[\r\n\\]/ ? 2 : 1))
 			{
 				my $eol = $eols[ $n++ % 3 ];
@@ -180,7 +180,7 @@ sub key_values
 			add('values of keys', $table, 'FORMAT csv', csv_file(\@rows, eol => $eol, always => pick(0, 1)), set => $set);
 		}
 		next if $table ne 'stamps';
-		# Rounding makes a value beyond the last one that is valid.
+		# Rounding leads to a value after the last valid one.
 		add('values of keys', 'stamps3', '', text_file([ [ $_, 'x' ] ]), binary_fails => '22008') for @{ $values{stamps} };
 	}
 	return;
@@ -248,7 +248,7 @@ sub boundaries
 	{
 		for my $eol ("\n", "\r\n")
 		{
-			# What lies at the boundary, and how many bytes of it come before.
+			# The text at the boundary, and how many of its bytes come before the boundary.
 			for my $what ($eol, "\xe2\x82\xac", '\\t', '\\.', "\\\\", "\\$eol", "\xff", '\\N', "\t", "\xf0\x9f\x98", "\\.$eol", "$eol\\.$eol")
 			{
 				for my $before (0 .. length($what) - 1)
@@ -294,7 +294,8 @@ sub boundaries
 	return;
 }
 
-# One file in two messages, cut at every byte; and byte by byte, with empty messages.
+# One file in two messages, cut at every byte; and one byte per message, with empty messages in
+# between.
 sub message_cuts
 {
 	my %file = (
@@ -334,7 +335,7 @@ sub headers
 	return;
 }
 
-# Columns left out, in other orders, generated, with defaults.
+# Column lists: with columns left out, in other orders, generated, with defaults.
 sub column_lists
 {
 	my %lists = (
@@ -365,7 +366,7 @@ sub column_lists
 				my @rows;
 				for my $i (1 .. pick(1, 3, 6))
 				{
-					# What the column is called tells its type well enough.
+					# The name of the column shows its type well enough.
 					push @rows, [ map { my $name = $names[ $_ - 1 ] // ''; $name =~ /^[bvcnty]$|sel|\xc3/ && !($table eq 'ints' && $name eq 'c') && !($table eq 'defs' && $name eq 'v') ? pick('', 'b', 'x y', "\xc3\xa9", '\\') : $name =~ /^[dz]$/ ? '2026-03-04' : $kind == 7 ? 'x' : 10 * $i + $_ } 1 .. $n ];
 				}
 				push @{ $rows[0] }, 'more' if $kind == 4;
@@ -496,7 +497,7 @@ sub settings
 	return;
 }
 
-# What shards refuse, what their absence refuses, conditions, triggers.
+# Rows that shards refuse, rows for which there is no shard, conditions, triggers.
 sub refusals
 {
 	my @lines = map { "$_\tv\t1" } 1 .. 30;
@@ -656,7 +657,7 @@ sub copy_cases
 	return [@cases];
 }
 
-# random_cases(seed, server_version_num, n): n random ones of each of both kinds alone.
+# random_cases(seed, server_version_num, n): returns n random cases of each of the two kinds.
 sub random_cases
 {
 	($seed, $version, my $n) = @_;

@@ -17,7 +17,8 @@ our @EXPORT = qw(fixed_group);
 my $null        = '~~';         # no value is like that
 my $null_number = -987654321;
 
-# Each returns the width, what the layout says of the column, and the bytes of all values, which it may change.
+# Each function returns the width, the column's part of the layout, and the bytes of all values,
+# which it may change.
 
 # As wide as the widest value: blanks are not trimmed.
 sub exact_column

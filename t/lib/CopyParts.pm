@@ -134,7 +134,7 @@ sub add
 	$case->{mode} //= pick(@modes);
 	if ($case->{mode} eq 'stdin')
 	{
-		# With a backslash for quote, core's result depends on where its buffer ends.
+		# With a backslash as QUOTE, core's result depends on the end of its buffer.
 		$case->{cuts} = [] if $options =~ /QUOTE E?'\\/;
 		$case->{cuts} //= length $data > 5000 ? [ map { 1 + int rand 30000 } 1 .. 5 ]
 		  : pick([], [ (1) x length $data ], [ map { int rand 9 } 1 .. 20 ], [ map { 1 + int rand 4 } 1 .. 60 ], [ int rand(length($data) + 1) ]);
@@ -211,7 +211,7 @@ sub csv_file
 
 # ---- groups --------------------------------------------------------------------------------------
 
-# Bytes that mean something, or nothing valid, somewhere.
+# Bytes that have a meaning, or are invalid, in some format.
 our @bytes = (
 	"\xff", "\xc3", "\x80", "\0", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\xf0\x9f\x98", "\xc3\xa9", "\xe2\x82\xac",
 	"\xf0\x9f\x98\x80", "\xef\xbb\xbf", '', ' ', "\t", "\n", "\r", "\r\n", "\n\r", "\n\n", "\r\r", "\x01", "\x7f", "\x1a", '"', ',', "'", 'abc', '7', '99999999999', 'NULL', '\N', '\n', '\.', '\\\\.',

@@ -20,7 +20,7 @@ sub csv_options
 	return $options;
 }
 
-# Random rows: for each table what its columns may hold.
+# Random rows: the values for each column of each table.
 our %columns = (
 	ints => [qw(int text int)], mid => [qw(int int text)], mid3 => [qw(text text text)], last => [qw(text date int)], texts => [qw(text text)],
 	one => ['text'], onei => ['int'], pair => [qw(text text int)], bytes => [qw(int bytea)], bigs => [qw(int text)], dates => [qw(int date)],
@@ -69,7 +69,7 @@ sub random_rows
 	return [ map { [ map { random_value($_) } @$types ] } 1 .. $n ];
 }
 
-# Names of a table's columns, as far as there are random rows for it.
+# Names of a table's columns for which there are random values.
 my %names = map {
 	my $columns = $_->{columns};
 	$columns{ $_->{name} } ? ($_->{name} => [ grep { !/^gone/ } $columns =~ /(?:^|, )(\w+) [a-z]/g ]) : ()
@@ -171,7 +171,7 @@ sub random_long_case
 	return;
 }
 
-# Words of one encoding, read as this or another one.
+# Words in one encoding, which are read in this or another encoding.
 our %encoded = (
 	latin1 => [ "\xe9", "caf\xe9", "\xff", "\x80", "\xa4", 'plain' ],
 	utf8   => [ "\xc3\xa9", "\xe2\x82\xac", "\xe6\x97\xa5\xe6\x9c\xac", "\xe9", "\xf0\x9f\x98\x80", "\xc4\x80", 'plain' ],

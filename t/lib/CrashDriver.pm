@@ -43,7 +43,8 @@ my $ACCOUNTS = 200;
 my $HOT = 6;           # of these, accounts that everybody wants
 my $INTERVAL_S = 1;    # shardfdw.recovery_interval of the cluster
 
-# Where the commit can be cut short, by the names of src/fault.h; a backend dies there as by kill -9.
+# Points at which a commit can be interrupted, with the names of src/fault.h. The backend ends there
+# as after kill -9.
 my @POINTS = qw(prepare prepare_sent prepared commit commit_sent committed rollback rollback_sent rolled_back recover recovered);
 
 sub points { return @POINTS; }
@@ -73,8 +74,9 @@ sub new
 	return $self;
 }
 
-# What a client sends for transaction $tid. Some are rolled back at the end, some use a savepoint; some write all that is
-# checked in subtransactions, so that what nodes prepare has children (R12).
+# The statements of a client for transaction $tid. Some transactions are rolled back at the end,
+# some use a savepoint. Some write all checked rows in subtransactions, so that the prepared
+# transactions of nodes have children (R12).
 sub _transaction
 {
 	my ($tid) = @_;
@@ -103,7 +105,7 @@ sub _transaction
 	return "BEGIN\\;$sql$end;\n\\if :ERROR\nROLLBACK;\n\\else\n" . ($end eq 'COMMIT' ? "\\echo $tid\n" : '') . "\\endif\n";
 }
 
-# Runs a client: one psql after the other, each until its server is gone.
+# Runs a client: one psql after the other, each until its server has stopped.
 sub _client
 {
 	my ($self, $n) = @_;
@@ -131,7 +133,7 @@ sub _client
 	return;
 }
 
-# Reads the sum of all accounts as of one moment; what fails is not told.
+# Reads the sum of all accounts at one moment. Errors are ignored.
 sub _auditor
 {
 	my ($self) = @_;
@@ -199,7 +201,7 @@ sub start
 	return;
 }
 
-# A fatal end of the test leaves no clients behind.
+# Stops the clients, also if the test ends with an error.
 sub DESTROY
 {
 	my ($self) = @_;
@@ -251,7 +253,7 @@ sub crash
 	}
 	elsif ($kind eq 'node')
 	{
-		# twice: what it has prepared is replayed from the log, and then again (R12)
+		# twice: its prepared transactions are replayed from the WAL, and then again (R12)
 		for (1 .. 2)
 		{
 			$c->kill9_node($nodeno);
@@ -295,7 +297,8 @@ sub crash
 	return $kind;
 }
 
-# A process of the coordinator dies at a fault point. The load comes by there soon, unless the machine is busy.
+# A process of the coordinator crashes at a fault point. The load reaches the point soon, unless the
+# machine is busy.
 sub _crash_at
 {
 	my ($self, $point) = @_;
@@ -303,7 +306,8 @@ sub _crash_at
 	my $mark = -s $server->logfile;
 	my $end = time + 30;
 
-	# recovery comes by once a second, commits all the time, rollbacks of what is prepared after an error
+	# recovery reaches the point once a second, commits reach it all the time; rollbacks of prepared
+	# transactions reach it only after an error
 	$self->_set_faults($point =~ /^recover/ ? "$point=abort"
 		: $point =~ /^roll/ ? "prepared=error\@0.2, $point=abort"
 		: "$point=abort\@0.2");

@@ -119,7 +119,7 @@ sub run_queries
 
 my %plain_results;
 
-# One test: the queries of a file give the same in the schemas, each with its settings.
+# One test: the queries of a file have the same results in both schemas, each with its settings.
 sub queries_ok
 {
 	my ($c, $name, $schema, $settings, %opt) = @_;

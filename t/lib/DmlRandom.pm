@@ -24,13 +24,14 @@ use warnings;
 use LevelTables;
 use SqlRandom ();
 
-# What scripts are made of, and how often.
+# Weights of the statements in scripts.
 my %weights = (
 	insert => 12, insert_select => 9, upsert => 12, update => 14, update_from => 7, delete => 8, merge => 8, cte => 7, transaction => 12,
 	prepared => 9, error => 7, truncate => 1, copy => 3, select => 4, ddl => 9, view => 5, role => 3, list => 4, local => 2);
 our @features = sort keys %weights;
 
-# Columns that SqlRandom does not know, with what makes values for them (undef: it is not written).
+# Columns that SqlRandom does not know, with functions that make values for them (undef: the column
+# is not written).
 my %more = (
 	a => [ "a_d text DEFAULT 'dflt'", 'a_g int GENERATED ALWAYS AS (id + 1) STORED', 'a_v varchar(5)' ],
 	b => [ 'b_r int', 'b_s bigserial' ],
@@ -44,15 +45,15 @@ my %constraints = (
 	x => [ 'CONSTRAINT x_pkey PRIMARY KEY (t, id)' ],
 	r => [ 'CONSTRAINT r_pkey PRIMARY KEY (k)' ],
 	l => []);
-# The order matters: what is referred to comes first.
+# In this order: referenced tables come first.
 my @tables = qw(r a b e x l);
 my %key = (a => 'k', b => 'k', e => 'i', x => 't', r => 'k', l => 'i');
 my %unique = (a => [ 'k, id', 'a_key' ], b => [ 'k, id', 'b_pkey' ], x => [ 't, id', 'x_pkey' ], r => [ 'k', 'r_pkey' ]);
 
-# With levels: what columns that a key makes NOT NULL are filled with.
+# With levels: default values for columns that a key makes NOT NULL.
 my %upper_default = (b => '4', x => "'2024-03-02 12:00+00'");
 
-# What is compared. Values of sequences and clocks are not.
+# The columns that are compared. Values of sequences and clocks are not.
 my %compared = (
 	a => 'id, k, i, n, t, c, z, ar, a_d, a_g, a_v', b => 'id, k, i, n, t, u, d, f, b_r, b_s IS NULL', e => 'id, i, k, n, c, d, z, e_t IS NULL',
 	x => 'id, t, k, g, f, z, x_s IS NULL, x_d', r => 'k, i, t, n, f', l => 'i, k, c, d, g', g => 'id, reg, n', d => 'd', tlog => 'tlog');
@@ -100,7 +101,7 @@ sub new
 sub levels { return $_[0]{levels}; }
 sub upper_of { my ($self, $table) = @_; return $self->{levels} ? LevelTables::upper_key($table) : undef; }
 
-# An expression for a column, never NULL where levels do not allow that.
+# An expression for a column. It is never NULL if levels do not allow NULL.
 sub filled
 {
 	my ($self, $table, $column, $made) = @_;
@@ -164,14 +165,14 @@ sub setup
 	return $sql;
 }
 
-# Triggers of a table: they change rows, leave some out, and write to tlog.
+# Triggers of a table: they change rows, leave out some rows, and write to tlog.
 sub triggers
 {
 	my ($self, $table) = @_;
 	my $n = $table eq 'd' ? 'v' : $table eq 'x' ? 'x_d' : 'n';
 	my $value = "coalesce(NEW.$n, 0)";
 
-	# columns of d come and go
+	# columns of d are added and dropped
 	$n = 'id' if $table eq 'd';
 	return qq{
 		CREATE FUNCTION before_$table() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
@@ -192,7 +193,7 @@ sub triggers
 	  . pick('', '', "CREATE TRIGGER t4 BEFORE INSERT OR DELETE OR TRUNCATE ON $table FOR EACH STATEMENT EXECUTE FUNCTION statement_$table();") . "\n";
 }
 
-# A query that gives (table, row) of what is to be equal.
+# A query that returns (table, row) for all rows that must be equal.
 sub contents
 {
 	my ($self) = @_;
@@ -380,7 +381,8 @@ sub set_list
 	} @set;
 	my @alone = map { "$_->[0] = $_->[1]" } @assigned;
 	return @alone if chance(0.8) || grep { $_->[1] eq 'DEFAULT' } @assigned;
-	# some of the columns, or all of them, by one sub-select; a cast comes with a type of another width
+	# some of the columns, or all of them, from one sub-select; a cast goes with a type of another
+	# width
 	my @together = splice @assigned, 0, 1 + int rand @assigned;
 	my @values = map { $_->[1] . ($types{$table}{ $_->[0] } eq 'int' && chance(0.5) ? ' + 0.25' : '') } @together;
 	return ('(' . join(', ', map { $_->[0] } @together) . ') = (SELECT ' . join(', ', @values) . ')', @alone[ scalar(@together) .. $#alone ]);
@@ -396,7 +398,7 @@ sub make_upsert
 	my @rows = map { $self->new_row($table, $list, 1) } 1 .. pick(1, 1, 1, 2, 4, 7);
 	my $sql = "INSERT INTO $table AS q (" . join(', ', @$list) . ') VALUES ' . join(', ', @rows);
 
-	# rows that are there already, moved to where they are found; or all rows of a colocated table
+	# rows of the table itself, or of a colocated table
 	if (chance(0.35))
 	{
 		my $source = $table eq 'a' ? pick('a', 'a', 'b') : $table;
@@ -550,7 +552,8 @@ sub make_transaction
 {
 	my ($self) = @_;
 
-	# Each user has connections of his own: in one transaction one does not see what the other has written.
+	# Each user has separate connections. So in one transaction, one user does not see what the
+	# other one has written.
 	return 'RESET ROLE' if $self->{role};
 	return pick('BEGIN', 'BEGIN', 'BEGIN', 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'START TRANSACTION') if $self->{state} eq 'none';
 	my $roll = rand;
@@ -721,7 +724,7 @@ sub make_ddl
 	elsif ($roll < 30) { $sql = pick("ALTER TABLE $t ADD COLUMN IF NOT EXISTS id int", "ALTER TABLE $t DROP COLUMN IF EXISTS nothing", "ALTER TABLE IF EXISTS nothing ADD COLUMN c int", "DROP INDEX IF EXISTS nothing", "ALTER TABLE $t ADD COLUMN id int", "ALTER TABLE $t RENAME TO a", "DROP TABLE nothing", "ALTER TABLE $t ALTER COLUMN nothing SET NOT NULL"); }
 	else
 	{
-		# rows, whose other columns get their defaults
+		# rows whose other columns get their defaults
 		my @list = map { $_->[0] } grep { $_->[0] eq 'id' || !$_->[2] && chance(0.6) } @{ $d->{cols} };
 		my %type = map { @$_[0, 1] } @{ $d->{cols} };
 		my @row = map { $_ eq 'id' ? pick($self->{nextid}++, int(1 + rand 14)) : $type{$_} eq 'int' ? pick(1, 5, 'NULL', 12) : pick("'t'", 'NULL', "'two'") } @list;
@@ -733,7 +736,8 @@ sub make_ddl
 	return { sql => $sql, change => $change };
 }
 
-# Triggers come and go on the table of DDL; some are refused, on a plain table too or not.
+# Triggers are added to the table of DDL, and dropped. Some are refused, on a plain table too or
+# not.
 sub trigger_ddl
 {
 	my ($self, $t) = @_;

@@ -23,8 +23,8 @@ use Test::More ();
 
 our @EXPORT = qw(doc_blocks run_blocks);
 
-# The blocks of a page: hashes of language, text, line (1-based), section ('' before the first one) and, where there is
-# one, fragment: the reason; before: SQL; output: the major version, or 'all'.
+# The blocks of a page: hashes of language, text, line (1-based), section ('' before the first one).
+# Some have fragment: the reason; before: SQL; output: the major version, or 'all'.
 sub doc_blocks
 {
 	my ($page) = @_;
@@ -61,7 +61,8 @@ sub doc_blocks
 	return @blocks;
 }
 
-# What is shown, without what psql puts around it: lines of dashes, the head of plans, the number of rows, blanks.
+# The output without psql's decoration: lines of dashes, the head of plans, the number of rows,
+# blanks.
 sub _shown
 {
 	my ($text) = @_;
@@ -80,8 +81,9 @@ sub _here
 	return $text;
 }
 
-# Runs the blocks of a page in order: those in SQL by psql, a session each, those of the shell in the same folder; one
-# test for each, and for each output. Returns how many: run, outputs, fragments.
+# Runs the blocks of a page in order: SQL with psql, one session per block, and shell blocks in the
+# same folder. One test for each block, and for each output. Returns the numbers of each kind: run,
+# outputs, fragments.
 sub run_blocks
 {
 	my ($c, $page) = @_;

@@ -104,8 +104,9 @@ UNION ALL SELECT 'database', 'settings', array_agg(setting ORDER BY setting)::te
 	WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
 };
 
-# catalog_of(server, database[, SQL before[, SQL after]]): a hash of "object: property" -> value. With SQL
-# before and after the query, BEGIN and ROLLBACK say, what would be there after a change.
+# catalog_of(server, database[, SQL before[, SQL after]]): a hash of "object: property" -> value.
+# With BEGIN and a change before the query, and ROLLBACK after it, the result shows the state after
+# the change.
 sub catalog_of
 {
 	my ($server, $dbname, $before, $after) = @_;

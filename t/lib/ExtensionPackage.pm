@@ -28,7 +28,7 @@ sub run
 	system("( @command ) >$log 2>&1") == 0 or croak "@command:\n" . PostgreSQL::Test::Utils::slurp_file($log);
 }
 
-# undef: there is no private installation, as scripts/check makes one.
+# Returns undef if there is no private installation, as made by scripts/check.
 sub new
 {
 	my ($class) = @_;
@@ -45,7 +45,7 @@ sub new
 	my $self = bless { tree => "$dir/tree", root => "$dir/inst", pg_config => $pg_config }, $class;
 	run("cp -R '$1' '$dir/inst'");
 	mkdir "$dir/tree" or croak "$dir/tree: $!";
-	# objects are not older than what they are made of
+	# objects are not older than their sources
 	run("cd '$from' && cp -Rp Makefile shardfdw.control CHANGELOG.md .gitignore contrib src sql scripts '$dir/tree'");
 	$ENV{PATH} = "$dir/inst$bin:$ENV{PATH}";
 	return $self;
@@ -79,8 +79,8 @@ sub begin
 	return $old;
 }
 
-# edit(file, pattern, replacement): replaces the first match in the one file that has any, of those that the name, which may
-# be a pattern of the shell, stands for. The replacement may be code.
+# edit(file, pattern, replacement): replaces the first match, in the one of the files that has a
+# match. file may be a shell pattern for several files. replacement may be code.
 sub edit
 {
 	my ($self, $files, $pattern, $replacement) = @_;

@@ -96,8 +96,8 @@ sub panels
 	return map { my $title = $_->{title}; map { [ $title, $_->{expr} ] } @{ $_->{targets} // [] } } @{ $dashboard->{panels} };
 }
 
-# Takes a sample of all metrics: ask is called with each query, and returns its rows as hashes. As with exporters, a query
-# that fails gives none.
+# Takes a sample of all metrics: calls ask with each query, which returns rows as hashes. A query
+# that fails yields no sample, as with exporters.
 sub take
 {
 	my ($self, $ask) = @_;

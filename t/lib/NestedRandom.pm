@@ -39,7 +39,7 @@ sub new
 
 # ---- tables and functions ------------------------------------------------------------------------
 
-# Each function comes in three volatilities and two languages; what it reads is table T.
+# Each function exists in three volatilities and two languages. It reads table T.
 my %bodies = (
 	cnt => [ '', 'SELECT count(*)::int FROM T' ],
 	mx  => [ '', 'SELECT coalesce(max(a), 0)::int FROM T' ],
@@ -101,7 +101,7 @@ sub setup
 	return $sql;
 }
 
-# The order matters: rows of b and t get what their triggers find.
+# In this order: rows of b and t get the results of their triggers.
 sub reset
 {
 	return map { ("TRUNCATE $_", $_ eq 'l' ? () : "INSERT INTO $_ SELECT g, g % 5 + " . length($_) . ", 0 FROM generate_series(1, " . ($_ eq 'y' ? 9 : 8) . ') AS g') } qw(x y o d b t l);
@@ -111,7 +111,8 @@ sub contents { return join ' UNION ALL ', map { "SELECT '$_' AS name, k, a, n FR
 
 # ---- expressions ---------------------------------------------------------------------------------
 
-# An expression that reads tables. alias has columns k and a, or is undef; kinds: which volatilities. What is volatile is noted.
+# An expression that reads tables. alias has columns k and a, or is undef. kinds: the volatilities.
+# Volatile parts are recorded.
 sub read
 {
 	my ($self, $alias) = @_;
@@ -130,7 +131,7 @@ sub read
 			"(SELECT z.a FROM $table AS z WHERE z.k = $key)", "(SELECT count(*)::int FROM $table AS z JOIN y AS w USING (k) WHERE z.a < w.a)", "(CASE WHEN EXISTS (SELECT 1 FROM $table AS z WHERE z.a > $key) THEN 5 ELSE 2 END)");
 	}
 	my $volatility = $self->{steady} ? pick(qw(s s i)) : pick(qw(v v s s i));
-	# MERGE calls functions for rows, too, that it leaves alone (docs/limits.md)
+	# MERGE also calls functions for rows that it does not change (docs/limits.md)
 	if ($volatility eq 'v' && !$self->{merge} && chance(0.12))
 	{
 		$self->{volatile}++;
@@ -141,7 +142,7 @@ sub read
 	$name = 'cnt' if $name eq 'jn' && $table eq 'y' || $volatility eq 'v' && chance(0.5);
 	$key = $name =~ /^(at|oth)$/ ? $key : '';
 	$self->{volatile}++ if $volatility eq 'v';
-	# what it finds depends on which rows have been changed before
+	# its result depends on the rows that were changed before
 	$self->{choosing}++ if $volatility eq 'v' && $name ne 'cnt';
 	$self->{functions}++;
 	return "${name}_${table}_${volatility}_" . pick(qw(sql pl)) . "($key)";
@@ -255,7 +256,8 @@ sub make_upsert
 		$what = 'DO UPDATE SET a = ' . (chance(0.7) ? $self->term('q') : 'EXCLUDED.a + 1');
 		my $where = chance(0.3) ? $self->condition('q') : '';
 		$what .= " WHERE $where" if $where;
-		# A row that is new changes what such a condition finds for the next row in conflict. So the rows have an order.
+		# A new row changes the result of such a condition for the next conflicting row. So the rows
+		# have an order.
 		$source .= ' ORDER BY w.k' if $where =~ /_v_/ && $source =~ / AS w\b/;
 	}
 	return "INSERT INTO $self->{table} AS q (k, a) $source ON CONFLICT (k) $what" . $self->returning('q');
@@ -289,12 +291,12 @@ sub make_select
 	return 'SELECT adds_y_v(g), ' . $self->term(undef) . ' FROM generate_series(1, 3) AS g' if !$self->{steady} && chance(0.3) && ++$self->{volatile};
 	my $made = 'SELECT ' . $self->term('q') . " FROM $self->{table} AS q" . $self->where('q');
 
-	# which rows adds_y_v() has changed when they are locked depends on the order
+	# when a row is locked, the order decides which rows adds_y_v() has changed
 	$made .= ' FOR ' . pick('UPDATE', 'NO KEY UPDATE', 'UPDATE SKIP LOCKED') if chance(0.6) && !($self->{table} eq 'y' && $made =~ /adds_y_v/);
 	return $made;
 }
 
-# A loop over rows that it locks, and changes as it goes on. The rows that it gets are in l then.
+# A loop over rows that it locks, and changes in the loop. Then l contains the rows that it got.
 sub make_loop
 {
 	my ($self) = @_;
@@ -351,7 +353,7 @@ sub next
 	my ($made, $kind) = $self->statement(@all);
 	my $table = $self->{table};
 	$self->{volatile}++ if $table =~ /[dbt]/;
-	# which rows are new when a row is computed depends on the order, too
+	# the order also decides which rows are new when a row is computed
 	$self->{choosing}++ if $kind eq 'upsert' && $self->{volatile};
 	my $compare = $self->{choosing} ? 'count' : $self->{volatile} ? 'columns' : 'rows';
 	my $around = rand;
@@ -370,7 +372,7 @@ sub next
 		$compare = $self->{volatile} ? 'count' : 'rows';
 	}
 	else { @sql = ('BEGIN', (chance(0.5) ? pick(@earlier) : ()), 'DO $x$ BEGIN ' . ($kind =~ /^(select|with)$/ || $made =~ /RETURNING/ ? "PERFORM 1; EXECUTE \$y\$$made\$y\$" : $made) . '; END $x$', 'CONTENTS', 'ROLLBACK'); }
-	# nothing else in the transaction can have written to nodes before the statement is done
+	# no other statement of the transaction can have written to nodes before the end of this one
 	my $fresh = ($around < 0.45 || $around >= 0.95 && @sql == 4) && "@sql" !~ /adds_|news_|FOR (?:NO KEY )?(?:UPDATE|SHARE)|^BEGIN ISO/;
 	return { sql => \@sql, compare => $compare, kind => $kind, fresh => $fresh };
 }

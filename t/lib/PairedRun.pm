@@ -100,7 +100,7 @@ sub client
 		options => "-c search_path=$schema,public -c statement_timeout=$self->{timeout} -c client_min_messages=error");
 }
 
-# Failures in any case: internal errors, and connections that break here or to a node.
+# Failures in every case: internal errors, and lost connections to the client or to a node.
 sub is_failure { return $_[0] =~ /^(?:XX|conn|08|57P)/; }
 
 # Runs statements in one session; the result of the last one, or the first error.
@@ -139,7 +139,7 @@ sub executions
 		{
 			$result = $self->run_all($schema, "FETCH $case->{cursor} FROM part");
 			return $result if $result->{error};
-			# the time-out of a statement is none for all parts together
+			# the statement's time-out limits each part, but not all parts together
 			return { error => { C => '57014', M => 'too many parts' } } if time > $last;
 			push @rows, @{ $result->{rows} };
 		} while (@{ $result->{rows} } == $case->{cursor});
@@ -157,7 +157,7 @@ sub executions
 		{
 			my $result = $self->run_all($schema, 'EXECUTE q' . (@$values ? ' (' . join(', ', @$values) . ')' : ''));
 			return (@results, $result) if $result->{error};
-			# one that differs from the one before counts as a further result
+			# a result that differs from the previous one is added
 			push @results, $result if $_ == 1 || answer($case, $result) ne answer($case, $results[-1]);
 		}
 	}
@@ -173,7 +173,7 @@ sub answer
 	return join "\n", 'rows', $case->{ordered} ? @rows : sort @rows;
 }
 
-# What a case comes to in one schema: a text, and a hash about it.
+# Runs a case in one schema. Returns a text, and a hash with details.
 sub outcome
 {
 	my ($self, $case, $schema) = @_;
@@ -199,7 +199,7 @@ sub outcome
 		$about->{nrows} += @{ $result->{rows} };
 		push @texts, answer($case, $result);
 	}
-	# after a result that takes the client long to read, a time-out may hit even these
+	# if the client needs long to read a result, a time-out may end even these
 	my @end = (($in_transaction ? 'ROLLBACK' : ()), ($case->{params} || $case->{executions} ? 'DEALLOCATE ALL' : ()), (@settings ? 'RESET ALL' : ()));
 	for my $sql (@end)
 	{
@@ -226,15 +226,18 @@ sub agree
 
 	@$why{qw(plain sharded about_plain about_sharded)} = ($plain, $sharded, $about_plain, $about_sharded);
 	$why->{kind} = kind_of($why);
-	# what core itself cannot run is nothing to compare with
+	# a statement that core itself cannot run cannot be compared
 	return 1 if $about_plain->{error} && $about_plain->{error}{C} =~ /^(XX|conn)/;
 	return 1 if $about_plain->{error} && $about_plain->{error}{M} =~ /^FULL JOIN is only supported/ && !is_failure($code);
-	# core before 18 takes columns that a join has equal for equal in all grouping sets, too, and merges what is sorted by the other one
+	# core before 18 treats columns that a join has equal as equal in all grouping sets, too, and
+	# merges rows that are sorted by the other one
 	return 1 if $about_sharded->{error} && $about_sharded->{error}{M} =~ /^mergejoin input data is out of order/ && text_of($case) =~ /\b(?:CUBE|ROLLUP|GROUPING SETS)\b/ && $self->major < 18;
 	return 0 if is_failure($code);
-	# core looks up min() and max() by an index with the query's own WITH TIES, and so finds several
+	# core computes min() and max() with an index and the query's WITH TIES, and so returns several
+	# rows
 	return 1 if text_of($case) =~ /\b(min|max)\(.*WITH TIES/s && grep { $_ && $_->{C} eq '21000' } map { $_->{error} } $about_plain, $about_sharded;
-	# core before 18 takes a column that a condition makes constant for constant in all grouping sets, too, and does not sort by it
+	# core before 18 treats a column that a condition makes constant as constant in all grouping
+	# sets, too, and does not sort by it
 	return 1 if text_of($case) =~ / = .*\b(?:CUBE|ROLLUP|GROUPING SETS)\b.*ORDER BY/s && join("\n", sort split /\n/, $plain) eq join("\n", sort split /\n/, $sharded);
 	# core finds that collations are in conflict when values are compared, which a plan without rows never does
 	return 1 if $about_plain->{error} && $about_plain->{error}{C} eq '42P22';
@@ -242,7 +245,7 @@ sub agree
 	return $plain eq $sharded;
 }
 
-# Makes a case that differs smaller, as long as it goes on to differ in the same way: rows, or the same error.
+# Makes a different case smaller, while the difference stays the same: rows, or the same error.
 sub minimise
 {
 	my ($self, $case, $kind) = @_;
@@ -279,7 +282,7 @@ sub minimise
 	return;
 }
 
-# What tells one difference from another.
+# The kind of a difference.
 sub kind_of
 {
 	my ($why) = @_;

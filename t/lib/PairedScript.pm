@@ -36,8 +36,9 @@ use warnings;
 use Test::More ();
 use WireClient;
 
-# Which of the errors of several rows comes first depends on the order in which rows are written: codes of one class are as good as each other.
-# 55000: INSERT ... ON CONFLICT raises it for a deferrable key when it looks for the first row in conflict.
+# If several rows have errors, the order of writing decides which error comes first. So codes of one
+# class count as equal. 55000: INSERT ... ON CONFLICT raises it for a deferrable key when it
+# searches the first conflicting row.
 my $row_errors = qr/^(?:22|23|21|44|42501|55000)/;
 
 sub new
@@ -125,14 +126,15 @@ sub contents
 	return join "\n", sort map { "$_->[0] $_->[1]" } @{ $result->{rows} };
 }
 
-# What an error says, or undef.
+# The text of an error, or undef.
 sub said
 {
 	my ($result) = @_;
 	return $result->{error} ? join ' - ', grep { defined } @{ $result->{error} }{qw(M D)} : undef;
 }
 
-# Runs one statement on both; returns how it ended: { ok, tag, plain_error }, and what differs: { kind, plain, sharded, message }.
+# Runs one statement on both sides. Returns how it ended: { ok, tag, plain_error }, and the
+# difference: { kind, plain, sharded, message }.
 sub compare
 {
 	my ($self, $script, $statement) = @_;
@@ -175,7 +177,7 @@ sub compare_contents
 	return { %$end, kind => $two =~ /^contents: (error \w+)/ ? "contents of the sharded tables: $1" : 'contents', plain => join("\n", grep { !$sharded{$_} } sort keys %plain), sharded => join("\n", grep { !$plain{$_} } sort keys %sharded) };
 }
 
-# After DDL, and where a transaction with DDL ends, both sides have the same definitions.
+# After DDL, and at the end of a transaction with DDL, both sides must have the same definitions.
 sub compare_definitions
 {
 	my ($self, $end) = @_;
@@ -187,7 +189,7 @@ sub compare_definitions
 
 # ---- a script that differs is made smaller -------------------------------------------------------
 
-# Runs a list of statements again; returns what differs at the last of them, or undef.
+# Runs a list of statements again. Returns the difference at the last one, or undef.
 sub replay
 {
 	my ($self, $case, @statements) = @_;
@@ -231,7 +233,7 @@ sub shrink
 	return @items;
 }
 
-# A statement's parts: what stands in parentheses or quotes is one.
+# Splits a statement into parts. Text in parentheses or quotes is one part.
 my $quoted = qr/'(?:[^']|'')*'|"(?:[^"]|"")*"/;
 my $nested;
 $nested = qr/\((?:[^()'"]|$quoted|(??{ $nested }))*\)/;
@@ -244,7 +246,8 @@ sub parts_of
 	return @parts;
 }
 
-# Leaves out statements, settings, and parts of statements, as long as the last statement goes on to differ in the same way.
+# Leaves out statements, settings, and parts of statements, while the last statement has the same
+# difference.
 sub minimise
 {
 	my ($self, $case, $kind, @statements) = @_;
@@ -266,7 +269,7 @@ sub minimise
 	for my $i (reverse 0 .. $#statements)
 	{
 		my $with = sub { return map { $_ == $i ? { %{ $statements[$i] }, sql => $_[0] } : $statements[$_] } 0 .. $#statements; };
-		# without its order a result is another one each time
+		# without its order the result differs each time
 		next if $statements[$i]{sql} =~ /ORDER BY/ && ($statements[$i]{ordered} || $statements[$i]{sql} =~ /^DECLARE/);
 		my @parts = shrink(\$left, sub { $still->($with->(join '', @_)) }, parts_of($statements[$i]{sql}));
 		$statements[$i] = { %{ $statements[$i] }, sql => join '', @parts };
@@ -329,7 +332,7 @@ sub run_script
 		push @done, $statement;
 		my $end = $self->compare($script, $statement);
 		$count->{statements}++;
-		# One side has not done the statement: nothing that follows can be compared.
+		# One side has not run the statement, so nothing after it can be compared.
 		if ($end->{ends_script} || $end->{timeout})
 		{
 			$count->{ $end->{timeout} ? 'timeouts' : 'order' }++;

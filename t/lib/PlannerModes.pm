@@ -54,7 +54,8 @@ sub new
 
 sub names { return @{ $_[0]{wanted} } ? @{ $_[0]{wanted} } : @{ $_[0]{names} }; }
 
-# None in one case of eight, else one to five: the large ones as often as all enable_* together.
+# None in one case of eight, else one to five. Large modes are chosen as often as all enable_*
+# together.
 sub choose
 {
 	my ($self) = @_;

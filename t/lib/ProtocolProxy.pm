@@ -168,7 +168,8 @@ sub _ask
 
 # ---- in the proxy's process ----------------------------------------------------------------------
 
-# A connection: side 0 is the coordinator's, side 1 the node's. in: what came from that side, out: what goes to it.
+# A connection: side 0 is the coordinator's, side 1 the node's. in: bytes from that side, out: bytes
+# to that side.
 my (@pairs, $rule, $matched, $fired, $fired_at, @seen, $hung);
 my @side_name = ('coordinator', 'node');
 
@@ -243,7 +244,7 @@ sub _answer
 	{
 		if ($verb eq 'clear')
 		{
-			# what is held goes nowhere: its connection ends
+			# held messages are dropped, because their connection ends
 			for my $pair (grep { $hung || $_->{broken} } @pairs) { _close($pair, 0); }
 			$hung = 0;
 			$rule = undef;
@@ -271,7 +272,7 @@ sub _accept
 	my $client = $listener->accept or return;
 	my $pair   = { socket => [ $client, undef ], in => [ '', '' ], out => [ '', '' ], eof => [ 0, 0 ], held => [ 0, 0 ], until => [ undef, undef ], startup => 1, again => [ undef, undef ] };
 
-	# a node that hangs takes connections, as its kernel does, and says nothing
+	# a node that hangs accepts connections, as its kernel does, but sends nothing
 	my $server = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port, Timeout => 5);
 	if (!$server)
 	{
@@ -288,7 +289,7 @@ sub _accept
 	return;
 }
 
-# The connection ends: in order, or by RST. What is still to go out goes out first.
+# Ends the connection, normally or by RST. First sends the bytes that are left.
 sub _close
 {
 	my ($pair, $reset) = @_;
@@ -333,7 +334,7 @@ sub _read_some
 	return;
 }
 
-# One side has gone: the other one gets what is left, then the end.
+# One side has closed the connection: sends the rest to the other side, then closes that, too.
 sub _end_when_done
 {
 	my ($pair) = @_;
@@ -349,7 +350,7 @@ sub _end_when_done
 	return;
 }
 
-# The length of the first message from side, or 0 when it is not here as a whole.
+# The length of the first message from side, or 0 if it has not arrived completely.
 sub _message_bytes
 {
 	my ($pair, $side) = @_;
@@ -402,7 +403,7 @@ sub _pass
 	return;
 }
 
-# True when the message is to go on as it is. Its first $len bytes are still in the buffer.
+# Returns true if the message is to be sent unchanged. Its first $len bytes are still in the buffer.
 sub _apply_rule
 {
 	my ($pair, $side, $type, $len) = @_;
@@ -421,7 +422,7 @@ sub _apply_rule
 	elsif ($action eq 'hang')
 	{
 		$hung = 1;
-		# an end must not be mistaken for the rule's message when it goes on
+		# the end of the connection must not be mistaken for the rule's message later
 		$pair->{broken} = 1;
 	}
 	elsif ($action eq 'hold' || $action eq 'delay')

@@ -120,7 +120,8 @@ sub _message
 	return $text;
 }
 
-# A session as psql's, of a user; nothing when there is none without a password, or when the environment asks for more.
+# Opens a session of a user, like psql. Returns nothing if a password is needed, or if the
+# environment contains more settings.
 sub psql_session
 {
 	my ($server, $dbname, $user) = @_;

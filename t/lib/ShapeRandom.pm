@@ -14,7 +14,7 @@ package ShapeRandom;
 use strict;
 use warnings;
 
-# What scripts are made of, and how often.
+# Weights of the statements in scripts.
 my %weights = (
 	select => 12, lock => 6, insert => 10, upsert => 8, update => 10, assign => 10, delete => 6, merge => 7, cte => 8, view => 10,
 	cursor => 5, prepared => 8, transaction => 8, setting => 6, block => 5, whole => 6, stable => 6, system => 4, key => 4, rule => 2, error => 4, explain => 4);
@@ -119,7 +119,7 @@ END
 	return $self->filled($sql);
 }
 
-# A name as an argument of shard_table(): as it is, without quotes.
+# A name as an argument of shard_table(), without quotes.
 sub key_name
 {
 	my ($name) = @_;
@@ -139,7 +139,7 @@ sub rules
 	return @all[ grep { ($self->{seed} >> $_) & 1 } 0 .. $#all ];
 }
 
-# A query that gives (table, row) of what is to be equal.
+# A query that returns (table, row) for all rows that must be equal.
 sub contents
 {
 	my ($self) = @_;
@@ -337,7 +337,7 @@ sub make_whole
 		"SELECT (q.{tc}).*, q.{ta}[1:1] FROM {T} AS q WHERE $cond", "SELECT DISTINCT o FROM {U} AS o WHERE o.{uk} < {K}", "SELECT hashtext(o::text) FROM {U} AS o WHERE o.{uk} < {K}", "SELECT tableoid::regclass IS NOT NULL, q.{tk} FROM {T} AS q WHERE $cond", "INSERT INTO {U} AS o VALUES ({K}, {ID}) RETURNING o", "SELECT q.{tk} FROM {T} AS q WHERE q.{tc} = ROW({K}, 'y1')::comp", "SELECT q.{tk} FROM {T} AS q WHERE (q.{tc}).y = {W} AND q.{tc} IS NOT NULL");
 }
 
-# Functions that read the table which the statement writes see it as it was before the statement.
+# Functions that read the table that the statement writes see it as it was before the statement.
 sub make_stable
 {
 	my $cond = cond_q();
@@ -367,7 +367,7 @@ sub make_system
 			. 'SELECT count(' . pick('', 'DISTINCT ') . 'c) FROM r');
 }
 
-# A plan is not compared; whatever it says, the statement has run.
+# Plans are not compared. The statement must have run.
 sub make_explain
 {
 	my ($self) = @_;

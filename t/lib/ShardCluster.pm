@@ -27,8 +27,9 @@ use Test::More ();
 use Time::HiRes qw(usleep);
 use WireClient;
 
-# Small, fast, and without background work that would make a test's plans or timing vary. Queries over foreign tables look
-# expensive enough to be compiled, which takes longer than they do; tests of compiled queries say so.
+# Settings for small, fast servers without background work, which would change a test's plans or
+# times. Queries over foreign tables seem so expensive that they would be compiled, which takes
+# longer than the queries; tests of compiled queries turn that on.
 my $common_conf = q{
 shared_buffers = 32MB
 max_connections = 100
@@ -113,7 +114,7 @@ sub _start_server
 
 # The beginning of the coordinator's prepared transaction identifiers, without the transaction and
 # the random number. Its time is in the future, so that the commit log's rows cannot have been
-# forgotten.
+# deleted.
 sub gid_prefix
 {
 	my ($self) = @_;
@@ -121,8 +122,8 @@ sub gid_prefix
 		FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
 }
 
-# Query for what a check reports besides "ok". call: check_cluster(...). A warning that a server's minor
-# release is outdated is left out: it depends on the machine.
+# Query for the results of a check, except "ok". call: check_cluster(...). A warning that a server's
+# minor release is outdated is left out: it depends on the machine.
 sub problems
 {
 	my ($call, $columns) = @_;
@@ -148,7 +149,7 @@ sub node
 	return $self->{nodes}[ $i - 1 ];
 }
 
-# Where the coordinator finds node $i: (host, port).
+# Returns the address of node $i as the coordinator uses it: (host, port).
 sub node_address
 {
 	my ($self, $i) = @_;
@@ -191,9 +192,9 @@ sub node_safe_psql
 	return $self->node($i)->safe_psql($self->{dbname}, $sql, %opt);
 }
 
-# ask(sql, i): returns what safe_psql returns, on the coordinator or on node i. The session is kept,
-# and opened again after it was lost. This takes a fifth of the time, for tests that ask hundreds of
-# times. Statements of one call are one transaction.
+# ask(sql, i): returns what safe_psql returns, on the coordinator or on node i. It keeps the
+# session, and opens it again if it is lost. This takes a fifth of the time, for tests with hundreds
+# of queries. The statements of one call are one transaction.
 sub ask
 {
 	my ($self, $sql, $i) = @_;
@@ -225,8 +226,8 @@ sub psql_fails_like
 	return Test::More::like($err, $pattern, $name);
 }
 
-# shard_table(table, key, %options): options are the named arguments of shardfdw.shard_table, as
-# SQL text except that a plain number or name is taken as it is.
+# shard_table(table, key, %options): options are the named arguments of shardfdw.shard_table, as SQL
+# text; but a plain number or name is used unchanged.
 sub shard_table
 {
 	my ($self, $table, $key, %opt) = @_;
@@ -259,8 +260,8 @@ sub shards_of
 	return map { [ split /\|/ ] } split /\n/, $rows;
 }
 
-# A query that goes on while the test does something else. Returns a handle for wait_sql; the
-# session has its own application_name, so that pg_stat_activity finds it.
+# Starts a query that runs while the test does something else. Returns a handle for wait_sql. The
+# session has a separate application_name, so that pg_stat_activity shows it.
 my $nbackground = 0;
 
 sub start_sql
@@ -288,7 +289,7 @@ sub start_sql
 	return $handle;
 }
 
-# Waits for the end of it. Returns (exit code, stdout, stderr).
+# Waits for the end of the query. Returns (exit code, stdout, stderr).
 sub wait_sql
 {
 	my ($self, $handle) = @_;
@@ -330,8 +331,9 @@ sub wait_for_restart
 	return $self->wait_for('SELECT true');
 }
 
-# What the coordinator's processes do at named points (src/fault.h), '' for nothing. On return all of them have been
-# told: the postmaster tells those that run before it starts one with the new value.
+# Sets the actions of the coordinator's processes at named points (src/fault.h); '' for none. On
+# return all processes have the setting: the postmaster sends it to running processes before it
+# starts one with the new value.
 sub set_faults
 {
 	my ($self, $text) = @_;
@@ -340,8 +342,8 @@ sub set_faults
 	return;
 }
 
-# Ends the coordinator's sessions on nodes @i (all without any), and waits until they are gone: one that has been told
-# to end may still answer for a while.
+# Ends the coordinator's sessions on nodes @i (on all nodes by default), and waits for their end:
+# after its termination, a session may still answer for a while.
 sub end_sessions_on
 {
 	my ($self, @i) = @_;
@@ -395,7 +397,7 @@ sub _pids
 	return @pids;
 }
 
-# The letter of a process's state in /proc; '' when there is none.
+# The letter of a process's state in /proc; '' if the process does not exist.
 sub _state
 {
 	my ($pid) = @_;
@@ -405,7 +407,7 @@ sub _state
 	return $line =~ /\) (\S) / ? $1 : '';
 }
 
-# Stops all processes of a server where they are; returns them.
+# Stops all processes of a server with SIGSTOP. Returns them.
 sub _freeze
 {
 	my ($server) = @_;
@@ -413,12 +415,13 @@ sub _freeze
 	my $n = 0;
 
 	return () unless defined $postmaster;
-	# The postmaster first, and until it stands still: a child that it was about to start has no number yet.
+	# First the postmaster, until it is stopped: a child that it was about to start has no number
+	# yet.
 	kill 'STOP', $postmaster;
 	usleep(1000) while _state($postmaster) =~ /[RSD]/ && $n++ < 10_000;
 	my @pids = _pids($server);
 	kill 'STOP', @pids;
-	# A child that has not got the signal yet would see what happens next to the postmaster.
+	# A child without the signal would see what happens next to the postmaster.
 	for my $pid (@pids)
 	{
 		usleep(1000) while _state($pid) =~ /[RSD]/ && $n++ < 10_000;
@@ -446,8 +449,8 @@ sub kill9_coordinator { my ($self) = @_; return $self->kill9_server($self->{coor
 sub kill9_server
 {
 	my ($self, $server) = @_;
-	# Stop all processes first: a backend that sees the postmaster gone would end its wait, and
-	# commit.
+	# Stop all processes first: a backend that notices the end of the postmaster would end its wait,
+	# and commit.
 	my @pids = _freeze($server);
 
 	$server->kill9;
@@ -463,8 +466,8 @@ sub kill9_server
 	return;
 }
 
-# Freezes a node (it keeps its connections and answers nothing) until sigcont_node. The other two
-# functions do it with any server.
+# Stops the processes of a node until sigcont_node: it keeps its connections, and does not answer.
+# The other two functions do the same with any server.
 sub sigstop_node { my ($self, $i) = @_; return $self->sigstop_server($self->node($i)); }
 sub sigcont_node { my ($self, $i) = @_; return $self->sigcont_server($self->node($i)); }
 
@@ -492,8 +495,9 @@ sub _sigcont
 	return;
 }
 
-# What a process has open, except files (core's cache opens and closes files of relations): sockets,
-# pipes, and epoll objects above the number that it keeps (16 in remote/wire/wait.c, some in core).
+# The open handles of a process except files, because core's cache opens and closes files of
+# relations: sockets, pipes, and epoll objects above the number that it keeps (16 in
+# remote/wire/wait.c, some in core).
 sub open_handles
 {
 	my ($self, $pid) = @_;
@@ -502,8 +506,8 @@ sub open_handles
 	return ((map { s/\d+//gr } sort grep { !/eventpoll/ } @targets), @epolls[ 20 .. $#epolls ]);
 }
 
-# Log scanning: log_position gives a mark, log_since what a server wrote after it. $i is a node's
-# number, or undefined for the coordinator.
+# Log scanning: log_position returns a mark, log_since returns what a server wrote after it. $i is a
+# node's number, or undefined for the coordinator.
 sub log_position
 {
 	my ($self, $i) = @_;

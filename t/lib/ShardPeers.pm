@@ -26,10 +26,10 @@ sub new
 
 sub all { return @{ $_[0]->{all} }; }
 
-# The ShardCluster of coordinator $i, from 1; the first one has the nodes.
+# The ShardCluster of coordinator $i, from 1. The first one has the nodes.
 sub coordinator { return $_[0]->{all}[ $_[1] - 1 ]; }
 
-# Arguments of add_coordinator() that say where coordinator $i is.
+# Arguments of add_coordinator() with the address of coordinator $i.
 sub address
 {
 	my ($self, $i) = @_;

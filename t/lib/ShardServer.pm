@@ -70,8 +70,9 @@ sub psql
 	return $self->SUPER::psql($dbname, '', %opt);
 }
 
-# poll_query_until(dbname, SQL[, expected output]): as the parent's, but looks again soon at first, and in one session. A session
-# that is new is the only one that knows a setting last: the postmaster tells those that run before it starts one.
+# poll_query_until(dbname, SQL[, expected output]): as the parent's, but polls more often at first,
+# and in one session. Only a new session gets a setting last: the postmaster informs the running
+# sessions before it starts a new one.
 sub poll_query_until
 {
 	my ($self, $dbname, $sql, $expected) = @_;
@@ -101,7 +102,7 @@ sub poll_query_until
 	return 0;
 }
 
-# Waits until what has been written last is in the archive.
+# Waits until the last WAL has been archived.
 sub archive_wal
 {
 	my ($self) = @_;
@@ -112,7 +113,8 @@ sub archive_wal
 	return;
 }
 
-# A server of that name from the base backup and the archive of another one, promoted at restore point $target.
+# Creates a server with a name from the base backup and the archive of another one, promoted at
+# restore point $target.
 sub restored
 {
 	my ($class, $name, $server, $backup, $target) = @_;
@@ -134,7 +136,7 @@ sub standby_of
 	$server->backup($name);
 	$standby->init_from_backup($server, $name, has_streaming => 1);
 	$standby->start;
-	# the default is what a primary has written
+	# by default, waits for the position up to which the primary has written
 	$server->wait_for_catchup($name, 'replay', $server->lsn($server->safe_psql('postgres', 'SELECT pg_is_in_recovery()') eq 't' ? 'replay' : 'write'));
 	return $standby;
 }

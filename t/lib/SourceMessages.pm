@@ -15,7 +15,7 @@ use File::Find;
 
 our @EXPORT = qw(source_messages message_form);
 
-# As slurp_file() of PostgreSQL::Test::Utils, which would take the output of scripts/messages away.
+# As slurp_file() of PostgreSQL::Test::Utils, which would hide the output of scripts/messages.
 sub _slurp
 {
 	my ($file) = @_;
@@ -32,7 +32,7 @@ sub message_form
 	return $text;
 }
 
-# The end of what begins at $at with an open bracket, strings skipped; the position behind the closing one.
+# The position after the bracket that closes the one at $at. Skips strings.
 sub _closing
 {
 	my ($text, $at, $quote) = @_;
@@ -58,7 +58,7 @@ sub _condition_names
 		my ($code, $kind, $macro, $name) = split;
 		next if !defined $macro || $code !~ /^[0-9A-Z]{5}$/;
 		$codes{$macro} = $code;
-		# PL/pgSQL takes the first error of a name
+		# PL/pgSQL uses the first error with a name
 		$codes{$name} //= $code if defined $name && $kind eq 'E';
 	}
 	return \%codes;
@@ -132,7 +132,8 @@ sub _sql_text
 	  map { s/^\s+|\s+$//gr } split /\|\|/, $expression;
 }
 
-# SQL text that begins inside of literals, of which several may stand one after the other, and goes through format(), as it is outside.
+# SQL text that begins inside of literals, as SQL outside of literals. Several adjacent literals may
+# contain it, and it may go through format().
 sub _of_literal
 {
 	my ($text) = @_;
@@ -187,7 +188,8 @@ sub _of_sql
 	return @messages;
 }
 
-# All messages: hashes of text, sqlstate (undefined where it is another message's, or that of a warning), level, file, line.
+# All messages: hashes of text, sqlstate (undefined if it comes from another message, or for a
+# warning), level, file, line.
 sub source_messages
 {
 	my $codes = _condition_names();

@@ -48,8 +48,8 @@ my %columns = (
 	r => [ [qw(k int)], [qw(i int)], [qw(t txt)], [qw(n num)], [qw(f bool)] ],
 	l => [ [qw(i int)], [qw(k int)], [qw(c ctx)], [qw(d dt)], [qw(g big)] ],
 	v => [ [qw(k int)], [qw(n num)], [qw(d dt)], [qw(t txt)] ]);
-# Tables of large joins: o has one shard, m sixteen, g is a foreign table by itself, h has a local partition h1 and one
-# with shards, h2.
+# Tables of large joins: o has one shard, m sixteen, g is a single foreign table. h has a local
+# partition h1, and h2 with shards.
 my @h = ([qw(id int)], [qw(k int)], [qw(i int)], [qw(n num)], [qw(t txt)]);
 my %more_columns = (
 	o => [ [qw(id int)], [qw(k int)], [qw(i int)], [qw(t txt)], [qw(f bool)] ],
@@ -66,7 +66,7 @@ sub pick { return $_[ int rand @_ ]; }
 sub chance { return rand() < $_[0]; }
 sub quoted { my ($text) = @_; $text =~ s/'/''/g; return "'$text'"; }
 
-# A node: parts, and what can stand for them in a smaller query; '' when it can be left out.
+# A node: parts, and replacements for them in a smaller query; '' if the part can be left out.
 sub node
 {
 	my ($parts, $simple) = @_;
@@ -75,7 +75,7 @@ sub node
 	return $node;
 }
 
-# A list of which any but the last element left can go.
+# A list. All its elements can be left out, except the last one left.
 sub list
 {
 	my ($sep, @items) = @_;
@@ -119,7 +119,7 @@ sub value
 
 sub collation { return $_[0] eq 'ctx' ? ' COLLATE "C"' : $_[0] eq 'utx' ? ' COLLATE other' : ''; }
 
-# A constant of a type, written so that it has this type by itself; or a parameter.
+# A constant of a type, written so that it has this type without context; or a parameter.
 sub constant
 {
 	my ($type) = @_;
@@ -139,8 +139,9 @@ sub random_value { my ($type) = @_; return chance(0.08) ? 'NULL' : quoted(value(
 
 # ---- tables --------------------------------------------------------------------------------------
 
-# For statements made elsewhere (DmlRandom.pm): the tables' columns as ( table => [ [ name, type ], ... ] ), and the state in
-# which parts of another statement are made; most of what compares columns then compares the shard key.
+# For statements that DmlRandom.pm makes: the tables' columns as ( table => [ [ name, type ], ... ]
+# ), and the state for making parts of another statement. Most comparisons of columns then use the
+# shard key.
 sub table_columns { return %columns; }
 
 sub begin_parts
@@ -196,7 +197,7 @@ sub all_columns
 	return map { my $source = $_; map { [ "$source->{alias}.$_->[0]", $_->[1] ] } @{ $source->{cols} } } @{ $scope->{sources} };
 }
 
-# One of some columns; in some cases the shard key of the colocated tables as a rule.
+# One of some columns; in some cases mostly the shard key of the colocated tables.
 sub pick_column
 {
 	my (@columns) = @_;
@@ -217,7 +218,7 @@ sub leaf
 	return constant($type);
 }
 
-# Columns of the own scope only, when there is one.
+# Columns of this scope only, if it has any.
 sub own_leaf
 {
 	my ($type, $scope) = @_;
@@ -288,7 +289,7 @@ sub expression
 	return node([$made], [$leaf]);
 }
 
-# One of the types, of which the scope has a column if possible.
+# One of the types; if possible, one that a column of the scope has.
 sub type_at_hand
 {
 	my ($scope, @choice) = @_;
@@ -347,8 +348,8 @@ sub condition
 
 # ---- sub-selects in expressions ------------------------------------------------------------------
 
-# FROM and WHERE of a sub-select that looks outside: ($scope, $from, $where). An equality with a column
-# outside as a rule.
+# FROM and WHERE of a correlated sub-select: ($scope, $from, $where). Mostly with an equality with
+# an outer column.
 sub correlated_body
 {
 	my ($outer, $depth) = @_;
@@ -434,7 +435,7 @@ my %aggregates = (
 	bool => [ sub { "bool_and($_[0])" }, sub { "bool_or($_[0])" }, sub { "every($_[0])" } ],
 	arr => [ sub { "array_agg($_[1] ORDER BY $_[1])" }, sub { "array_agg(DISTINCT $_[1])" }, sub { "max($_[0])" }, sub { "array_agg($_[1] ORDER BY $_[1] DESC NULLS LAST)" } ]);
 
-# An aggregate that gives a value of the type.
+# An aggregate that returns a value of the type.
 sub aggregate
 {
 	my ($type, $scope, $depth) = @_;
@@ -443,16 +444,16 @@ sub aggregate
 	my $integer = own_leaf('int', $scope);
 	my $call = pick(@{ $aggregates{$type} })->($argument, $integer);
 
-	# A filter stands behind the call, before a cast.
+	# A filter comes after the call, before a cast.
 	return $call unless $depth > 0 && chance(0.15) && $call !~ /^\(/ && $call =~ /^(.*?)(::(?:int|numeric\(20,4\)))?$/s;
 	my ($function, $cast) = ($1, $2 // '');
 	return [ [ $function, node([ ' FILTER (WHERE ', condition({ sources => $scope->{sources} }, 1), ')' ]), $cast ] ];
 }
 
-# The text of a part as it is now, for what has to stand in two places.
+# The present text of a part, if it is needed in two places.
 sub plain_text { return render($_[0]); }
 
-# ORDER BY elements that leave only equal rows in any order.
+# ORDER BY elements for a total order: only equal rows can change places.
 sub total_order
 {
 	my ($scope) = @_;
@@ -473,7 +474,8 @@ sub window
 	my $order = 'ORDER BY ' . pick(@all)->[0];
 	my $total = 'ORDER BY ' . total_order($scope);
 	my $argument = own_leaf($type, $scope);
-	# Equal rows differ by their position: were it another one for each call, the results could be put together in many ways.
+	# Equal rows differ by their position. If each call had another position, the results could be
+	# combined in many ways.
 	my $row = $scope->{row_window} //= "$partition$total";
 	my @calls = (
 		"lag($argument) OVER ($row)",
@@ -494,7 +496,7 @@ sub window
 
 # ---- FROM ----------------------------------------------------------------------------------------
 
-# One item: ($source, $part).
+# One item of FROM: ($source, $part).
 sub from_item
 {
 	my ($outer, $depth, $lateral) = @_;
@@ -563,7 +565,7 @@ sub join_condition
 		@sides = reverse @sides if chance(0.3);
 		push @parts, join ' = ', @sides;
 	}
-	# FULL JOIN takes hardly anything else.
+	# FULL JOIN supports hardly any other condition.
 	push @parts, 'true' if !@parts && $kind eq 'FULL JOIN';
 	return list(' AND ', @parts) if $kind eq 'FULL JOIN' && chance(0.95);
 	push @parts, condition({ sources => chance(0.5) ? [$right] : $scope->{sources} }, 1) if chance(0.25) || !@parts;
@@ -669,7 +671,8 @@ sub large_item
 		"LATERAL (SELECT $inner.k AS id, $outside + 1 AS k FROM $table AS $inner WHERE $inner.k = $outside ORDER BY 1 LIMIT 1) AS $alias", 1);
 }
 
-# FROM with n items, whose joins mostly find one row at most: ([ sources ], part, [ conditions for WHERE ]).
+# FROM with n items whose joins mostly match one row at most: ([ sources ], part, [ conditions for
+# WHERE ]).
 sub large_from
 {
 	my ($n) = @_;
@@ -747,8 +750,9 @@ sub query
 	return (\@columns, $part);
 }
 
-# One of several LIMITs for an ordered query. Before 18 core does not sort by a column that is equal to a constant, or to one
-# by which it sorts already, though some grouping sets have it as NULL: none there, as any rows would do.
+# One of several LIMITs for an ordered query. Before 18, core does not sort by a column that is
+# equal to a constant, or to a column by which it sorts already, although some grouping sets have
+# NULL there. Such queries get no LIMIT, because any rows would be correct.
 sub cut
 {
 	my ($query, @limits) = @_;
@@ -878,7 +882,8 @@ sub grouped
 	}
 	my $having = chance(0.25)
 	  ? node([ ' HAVING ', aggregate('int', $scope, 1), pick(' > ', ' < ', ' <> '), constant('int') ]) : '';
-	# Before 18 core takes columns that WHERE has equal for equal in the rows of grouping sets, too, and DISTINCT drops rows.
+	# Before 18, core treats columns that WHERE has equal as equal in the rows of grouping sets,
+	# too, and DISTINCT drops rows.
 	my $distinct = chance(0.05) && !$sets;
 	return [ [ 'SELECT ' . ($distinct ? 'DISTINCT ' : ''), named($scope, @expressions), $body, $group, $having ] ];
 }

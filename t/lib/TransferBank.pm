@@ -51,7 +51,7 @@ sub new
 	return $self;
 }
 
-# One message with a whole transfer.
+# One message with a complete transfer.
 sub _transfer_sql
 {
 	my ($self, $tid, $from, $to) = @_;
@@ -63,7 +63,7 @@ sub _transfer_sql
 	  . " INSERT INTO entry_here (tid) VALUES ($tid); COMMIT";
 }
 
-# What a transfer adds to the balance of its account on node $i.
+# The amount that a transfer adds to the balance of its account on node $i.
 sub _change
 {
 	my ($self, $i, $amount) = @_;
@@ -126,7 +126,7 @@ sub _client
 	return;
 }
 
-# Has clients work with coordinators, in turn: that of the cluster, or servers given.
+# Starts clients that use coordinators in turn: that of the cluster, or the given servers.
 sub start
 {
 	my ($self, @servers) = @_;
@@ -161,7 +161,7 @@ sub stop
 	return;
 }
 
-# A fatal end of the test leaves no clients behind.
+# Stops the clients, also if the test ends with an error.
 sub DESTROY
 {
 	my ($self) = @_;
@@ -184,10 +184,10 @@ sub _lines
 	return @lines;
 }
 
-# Numbers of the transfers that clients were told to be committed.
+# Numbers of the transfers that were reported to clients as committed.
 sub acknowledged { return $_[0]->_lines('ok'); }
 
-# "number SQLSTATE message" of those that failed; "number message" of warnings.
+# "number SQLSTATE message" of failed transfers; "number message" of warnings.
 sub errors { return $_[0]->_lines('error'); }
 sub notices { return $_[0]->_lines('notice'); }
 
@@ -217,7 +217,7 @@ sub wait_for_errors
 	return $self->_wait_until_more("errors like $pattern", sub { scalar grep { /$pattern/ } $self->errors }, $n);
 }
 
-# Notes what a coordinator has committed, so that the audit knows it when the server is gone: number of the
+# Records the commits of a coordinator for the audit after the loss of the server: number of the
 # transaction -> number of the transfer.
 sub learn
 {
@@ -263,7 +263,8 @@ sub repair
 	return;
 }
 
-# To be called when nothing is prepared on the nodes, and no client is at work. Coordinators: those of start().
+# Call it when nodes have no prepared transactions, and no client runs. Coordinators: those of
+# start().
 sub audit
 {
 	my ($self, @coordinators) = @_;

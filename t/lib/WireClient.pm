@@ -35,7 +35,7 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT_OK = qw(message parse_message bind_message execute_message describe_message close_message flush_message sync_message);
 
-# new(server, dbname, %parameters): parameters are those of the startup message.
+# new(server, dbname, %parameters): connects. parameters: those of the startup message.
 sub new
 {
 	my ($class, $server, $dbname, %parameter) = @_;
@@ -70,8 +70,8 @@ sub close
 	return;
 }
 
-# query(sql, data...): runs one or several statements in one message. When one of them is COPY FROM
-# STDIN, each of data is sent as one message of copy data.
+# query(sql, data...): runs one or several statements in one message. If one of them is COPY FROM
+# STDIN, each element of data is sent as one message of copy data.
 sub query
 {
 	my ($self, $sql, @data) = @_;
@@ -136,7 +136,7 @@ sub bind_message
 
 sub send_bytes { my ($self, $bytes) = @_; $self->_write($bytes); return; }
 
-# Nothing of what was sent waits in the socket any more.
+# Waits until the server has read all that was sent.
 sub wait_until_taken
 {
 	my ($self) = @_;
@@ -151,7 +151,8 @@ sub wait_until_taken
 	return;
 }
 
-# All messages up to ReadyForQuery, or until the connection ends: then the last one has the type "end".
+# Returns all messages up to ReadyForQuery, or up to the end of the connection: then the last one
+# has the type "end".
 sub read_messages
 {
 	my ($self) = @_;
@@ -174,7 +175,7 @@ sub break_off
 	return;
 }
 
-# Asks the server to cancel what runs.
+# Sends a cancel request for the running statement.
 sub cancel
 {
 	my ($self) = @_;
@@ -222,7 +223,7 @@ sub _need
 	return 1;
 }
 
-# Empty when it is not there in time.
+# Returns nothing if no message comes in time.
 sub _read_message
 {
 	my ($self) = @_;

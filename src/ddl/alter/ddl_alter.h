@@ -108,17 +108,18 @@ extern List *shard_alter_put_keys_aside(ShardAlterState *state);
 extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch);
 
 /*
- * ddl_alter_home.c: a key, or unique index, without the shard key.  Only the shard of a table at home can have it.
- * False: it is another one, or the table is not at home.  A key is added to the shard's commands.
+ * ddl_alter_home.c: a unique key or index without the shard key.  Only a table at home, which has one shard, can have
+ * it. shard_alter_home_key() adds the key to the shard's commands.  Functions return false if the table is not at home,
+ * or the key has the shard key.
  */
 extern bool shard_alter_is_at_home(Oid relid);
 extern bool shard_alter_home_key(ShardAlterState *state, Constraint *constraint);
 extern bool shard_alter_home_index(Oid relid, const IndexStmt *stmt);
 
 /*
- * ddl_fill.c: the default of a new column whose value differs from row to row, as an expression that shards compute
- * for their rows.  NULL if the coordinator has to compute it. before and after add the commands around the shards'
- * ALTER TABLE to batch, and DROP DEFAULT.
+ * ddl_fill.c: a default of a new column that differs from row to row.  Returns an expression that shards compute for
+ * their rows, or NULL if the coordinator has to compute the values. before and after add commands to batch: those
+ * around the shards' ALTER TABLE, and DROP DEFAULT.
  */
 extern char *shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno);
 extern void shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch);

@@ -49,7 +49,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
 
-/* The table, and the servers, that a table stands for. */
+/* The table, and the servers, that a table represents. */
 typedef struct Place
 {
 	char	   *schema;
@@ -276,8 +276,8 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 /* Commands of other users on such tables */
 
 /*
- * Adds the tables that foreign table relid stands for, on the node only; NULL: on all its nodes except those of stale
- * replicas, which may be down.
+ * Adds the tables that foreign table relid represents.  node: only on that node; NULL: on all its nodes except those of
+ * stale replicas, which may be down.
  */
 static void
 add_places(ShardDdlTable *table, Oid relid, const char *only)

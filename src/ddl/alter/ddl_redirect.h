@@ -1,6 +1,6 @@
 /*
  * ddl_redirect.h
- *	  Checks who may choose the table of a node that a table of the coordinator stands for.
+ *	  Checks whether a user may choose the table on a node that a table of the coordinator represents.
  */
 #ifndef SHARDFDW_DDL_REDIRECT_H
 #define SHARDFDW_DDL_REDIRECT_H

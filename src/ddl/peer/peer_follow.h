@@ -10,9 +10,9 @@
 #include "nodes/parsenodes.h"
 
 /*
- * Does the statement change definitions that each coordinator has?  Not so for objects of the whole server (roles,
- * databases, settings), replication, temporary objects, and statements that only process rows (REFRESH, CLUSTER).
- * Errors: feature_not_supported for statements that cannot be run on the other coordinators.
+ * Does the statement change definitions that each coordinator has?  Returns false for objects of the whole server
+ * (roles, databases, settings), replication, temporary objects, and statements that only process rows (REFRESH,
+ * CLUSTER).  Errors: feature_not_supported for statements that cannot be run on the other coordinators.
  */
 extern bool shard_peer_follows(Node *stmt);
 
@@ -26,8 +26,8 @@ extern bool shard_peer_may_have_password(Node *stmt);
 extern LockStmt *shard_peer_locks_before(Node *stmt);
 
 /*
- * Do the other coordinators run the statement only after this coordinator?  So for statements that commit while they
- * run, and statements whose result is known only afterwards.
+ * Must this coordinator run the statement before the others?  True for statements that commit while they run, and for
+ * statements whose result is known only afterwards.
  */
 extern bool shard_peer_follows_late(Node *stmt);
 

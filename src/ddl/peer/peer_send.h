@@ -31,14 +31,14 @@ extern bool shard_peer_would_send(Node *stmt);
 extern void shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call);
 
 /*
- * Call it after this coordinator, before the nodes.  Runs the statement on the other coordinators. statement: a
- * ShardPeerStatement.
+ * Call it when this coordinator has run the statement, before the nodes run it.  Runs the statement on the other
+ * coordinators. statement: a ShardPeerStatement.
  */
 extern void shard_peer_before_nodes(void *statement);
 
 /*
- * Call it after this coordinator and the nodes.  Does the same, if not yet done, and what each coordinator does for
- * itself.
+ * Call it after this coordinator and the nodes.  Runs the statement on the other coordinators if that is not yet done.
+ * Then does the work that each coordinator does separately.
  */
 extern void shard_peer_finish(ShardPeerStatement *statement);
 

@@ -1,7 +1,6 @@
 /*
  * peer_sequence.c
- *	  Gives each coordinator its own values of sequences, and refuses foreign keys that only one coordinator could
- *	  check.
+ *	  Gives each coordinator separate values of sequences, and refuses foreign keys that only one coordinator could check.
  */
 #include "postgres.h"
 

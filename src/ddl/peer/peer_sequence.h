@@ -1,6 +1,6 @@
 /*
  * peer_sequence.h
- *	  Gives each coordinator its own values of sequences.
+ *	  Gives each coordinator separate values of sequences.
  */
 #ifndef SHARDFDW_PEER_SEQUENCE_H
 #define SHARDFDW_PEER_SEQUENCE_H

@@ -139,8 +139,8 @@ check_definition(const ShardDdlTable *table)
 }
 
 /*
- * Does a query return rows?  Its text is read under settings of our own, so that it means what we wrote.  It runs under
- * those of the session, as functions in a user's partition key do when core checks rows.
+ * Does a query return rows?  Its text is read under settings that this file fixes.  It runs under the settings of the
+ * session, as functions in a user's partition key do when core checks rows.
  */
 static bool
 has_rows(const char *sql)

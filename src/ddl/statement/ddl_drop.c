@@ -1,15 +1,15 @@
 /*
  * ddl_drop.c
- *	  Drops on the nodes what a statement drops on the coordinator.
+ *	  Drops objects on the nodes when a statement drops them on the coordinator.
  *
  * Core calls object_access_hook for each object before it drops it.  This works for all statements (DROP TABLE, DROP
  * SCHEMA ... CASCADE, DROP OWNED, DROP TYPE ... CASCADE):
  *
- *	  object_access_hook --> Collector --statement done--> commands for the nodes
+ *	 object_access_hook --> Collector --statement done--> commands for the nodes
  *
  * A shard is dropped on its node if its parent is dropped, or if a statement drops all objects of a schema or role.
  * DROP FOREIGN TABLE of a shard leaves its table on the node, as DETACH PARTITION does.  A statement that drops the
- * server leaves it too.
+ * server leaves the table, too.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * ddl_drop.h
- *	  Drops on the nodes what a statement drops on the coordinator.
+ *	  Drops objects on the nodes when a statement drops them on the coordinator.
  */
 #ifndef SHARDFDW_DDL_DROP_H
 #define SHARDFDW_DDL_DROP_H

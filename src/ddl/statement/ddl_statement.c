@@ -132,7 +132,7 @@ shard_ddl_prepare(Node *stmt)
 /* Does core run a CREATE SCHEMA now, and no statement within it yet? */
 static bool in_create_schema = false;
 
-/* What ends with a statement, also after an error. */
+/* State of a statement that must be cleaned up when it ends, also after an error. */
 typedef struct Running
 {
 	bool		was_in_create_schema;

@@ -64,8 +64,8 @@ extern bool shard_shippable_casts_styled(Node *expr);
 extern bool shard_shippable_value_type(Oid type);
 
 /*
- * Has an expression, whose parts imply one collation, another collation that nodes can be told by COLLATE "C" or
- * "POSIX"?  (The planner turns COLLATE into a RelabelType or a constant's collation, which are not printed.)
+ * Has an expression another collation than its parts imply, and can nodes be told it by COLLATE "C" or "POSIX"?  The
+ * planner turns COLLATE into a RelabelType or a constant's collation, which are not printed.
  */
 extern bool shard_shippable_names_collation(Oid collation, Oid implied);
 

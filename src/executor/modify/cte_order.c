@@ -1,24 +1,23 @@
 /*
  * cte_order.c
- *	  Statements of which two parts write to the same sharded table.
+ *	  Runs statements of which two parts write to the same sharded table, or refuses them.
  *
  * If one part inserts rows, and another one changes rows:
  *
  *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
  *
- * All parts of a statement see the rows that existed before it.  But a node shows to each part what
- * the same transaction has written there.  A DELETE or UPDATE that runs after the INSERT would
- * change the inserted rows, too.  So the DELETE or UPDATE must run before the INSERT:
+ * All parts of a statement see the rows that existed before it.  But a node shows to each part what the same
+ * transaction has written there.  A DELETE or UPDATE that runs after the INSERT would change the inserted rows, too.
+ * So the DELETE or UPDATE must run before the INSERT:
  *
  *	 a part of WITH				this file runs it first, and stores what it returns
  *	 the main statement			core runs it first, if nothing reads what the INSERT returns
  *
- * Otherwise, and if what it changes depends on what the INSERT returns, the statement is refused.
+ * In all other cases the statement is refused, for example if the rows to change depend on what the INSERT returns.
  *
- * SQL does not define the order in which the parts of a statement change rows.  A part that only
- * reads the table must not see what a part that runs first has changed.  Such statements are
- * refused, too.  A statement that must read before it writes (read_first.c) does so before all of
- * this.
+ * SQL does not define the order in which the parts of a statement change rows.  A part that only reads the table must
+ * not see what a part that runs first has changed.  Such statements are refused, too.  A statement that must read
+ * before it writes (read_first.c) reads before all of this.
  *
  * If two parts change rows, PostgreSQL changes each row only once.  A node would change it twice.  So the statement
  * is refused.  Two exceptions: if both parts delete rows, the second one does not find those of the first one.
@@ -26,9 +25,9 @@
  * another part's table (tied_parts.c).  That part may also be one that writes a reference table: nodes check rows that
  * refer to a row before it is deleted, and delete them then.
  *
- * The parts that must be first run when the statement's plan is asked for its first row.  That is
- * within core's ExecutorRun(), so other libraries measure them as part of the statement, and treat
- * statements of their triggers and functions as nested ones.
+ * The parts that must be first run when the executor asks the statement's plan for its first row.  That is within
+ * core's ExecutorRun(), so other libraries measure them as part of the statement, and treat statements of their
+ * triggers and functions as nested ones.
  *
  * Assumption: only CteScan nodes read WITH queries.
  */

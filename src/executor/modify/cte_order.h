@@ -1,7 +1,6 @@
 /*
  * cte_order.h
- *	  Statements that insert rows into a sharded table, and change rows of the same table in another
- *	  part.
+ *	  Runs statements that insert rows into a sharded table in one part, and change rows of the same table in another.
  */
 #ifndef SHARDFDW_CTE_ORDER_H
 #define SHARDFDW_CTE_ORDER_H

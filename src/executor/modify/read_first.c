@@ -1,28 +1,27 @@
 /*
  * read_first.c
- *	  Statements that read what they need before they write anything.
+ *	  Runs statements that must read all rows that they need before they write.
  *
  *	 DELETE FROM t WHERE v = (SELECT max(v) FROM t AS z WHERE z.g = t.g)
  *
- * PostgreSQL shows each sub-select the table as it was before the statement.  If the statement has
- * a snapshot of its nodes, its queries use that snapshot (executor/scan/statement_view.c).  There
- * is no such snapshot if the transaction has written to a node before, and at REPEATABLE READ and
- * above.  In these cases:
+ * PostgreSQL shows each sub-select the table as it was before the statement.  If the statement has a snapshot of its
+ * nodes, its queries use that snapshot (executor/scan/statement_view.c).  There is no such snapshot if the transaction
+ * has written to a node before, and at REPEATABLE READ and above.  In these cases:
  *
- * 1. Scans that need no values of other parts of the plan are started, so that the nodes have their
- *	  queries before anything is written.
- * 2. All rows that the statement will write are computed first, and stored in a tuplestore below
- *	  each ModifyTable.
+ * 1. Scans that need no values of other parts of the plan are started, so that the nodes have their queries before
+ * anything is written.
  *
- * This gives the rows that core would compute one by one.  The exception are rows computed by
- * volatile functions, which must see what has been written so far, and by sub-selects that lock
- * rows, which leave out what has been written so far.  Then step 2 is omitted.
+ * 2. All rows that the statement will write are computed first, and stored in a tuplestore below each ModifyTable.
  *
- * If the statement calls VOLATILE functions or has such triggers, scans that lock rows are started
- * first, too.  Otherwise the scans of later shards would see what the functions have written.
+ * This gives the rows that core would compute one by one.  There are two exceptions: rows computed by volatile
+ * functions, which must see what has been written so far, and by sub-selects that lock rows, which leave out what has
+ * been written so far.  Then step 2 is omitted.
  *
- * A part that still reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it
- * would see what was written (ShardStreamView).
+ * If the statement calls VOLATILE functions or has such triggers, scans that lock rows are started first, too.
+ * Otherwise the scans of later shards would see what the functions have written.
+ *
+ * A part that reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it would see what was
+ * written (ShardStreamView).
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * read_first.h
- *	  Statements that read what they need before they write anything.
+ *	  Runs statements that must read all rows that they need before they write.
  */
 #ifndef SHARDFDW_READ_FIRST_H
 #define SHARDFDW_READ_FIRST_H

@@ -12,8 +12,8 @@
 typedef struct ShardRowDefer ShardRowDefer;
 
 /*
- * Called for each shard whose rows the statement will change.  NULL: it has no keys that are
- * checked at the end of the statement.  Memory: the statement's.
+ * Begins work on a shard whose rows the statement will change.  Returns NULL if the shard has no keys that are checked
+ * at the end of the statement.  Memory: the statement's.
  */
 extern ShardRowDefer *shard_row_defer_begin(EState *estate, Oid relid);
 

@@ -1,11 +1,11 @@
 /*
  * row_limit.c
- *	  Statements that change rows for a caller that reads only some of the rows they return.
+ *	  Checks statements that change more rows than their caller reads.
  *
- * SPI_execute() with a count stops an UPDATE, DELETE or INSERT ...  RETURNING after that many rows,
- * so that no further rows are changed.  PL/pgSQL reads two rows for INTO, and raises an error
- * (P0003) if there is a second one.  But a node that runs the statement has changed all of its rows
- * by then.  So a further row is an error with the same SQLSTATE.
+ * SPI_execute() with a count stops an UPDATE, DELETE or INSERT ... RETURNING after that many rows, so that no further
+ * rows are changed.  PL/pgSQL reads two rows for INTO, and raises an error (P0003) if there is a second one.  But a
+ * node that runs the statement has changed all of its rows by then.  So a further row is an error with the same
+ * SQLSTATE.
  */
 #include "postgres.h"
 

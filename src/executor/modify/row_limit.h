@@ -1,6 +1,6 @@
 /*
  * row_limit.h
- *	  Statements that change rows for a caller that reads only some of the rows they return.
+ *	  Checks statements that change more rows than their caller reads.
  */
 #ifndef SHARDFDW_ROW_LIMIT_H
 #define SHARDFDW_ROW_LIMIT_H

@@ -1,19 +1,19 @@
 /*
  * row_lock.c
- *	  Which rows of a scan LockRows locks and returns.
+ *	  Decides which rows of a scan LockRows locks and returns.
  *
  *	 scan without locks --> LockRows: one statement per row --> LIMIT
  *	 scan with locks	--> LockRows: one statement per row after the table was changed
  *
- * Core's LockRows leaves out the rows that were changed since its statement began, and scans do not
- * return those that were inserted (heap_lock_tuple() with es_output_cid).  The statement's functions
- * may have done so, or the client of a cursor, or the body of a loop.  So here: a row version passes
- * only if the transaction has not written it since the statement began.
+ * Core's LockRows leaves out rows that were changed since its statement began, and scans do not return rows that were
+ * inserted since then (heap_lock_tuple() with es_output_cid).  Functions of the statement may have changed them, or the
+ * client of a cursor, or the body of a loop.  So this file lets a row version pass only if the transaction has not
+ * written it since the statement began.
  *
- * If a row is found by its ctid, it is the version that the scan has returned.  If it had been
- * changed, no visible row would have its ctid.  The scan's cursor, or its row lock, prevents the
- * node from reusing the ctid.  The scan may have begun after the change.  Then it returns new
- * versions, too, and the node is asked who has written the row.
+ * If a row is found by its ctid, it is the version that the scan has returned.  If the row had been changed, no visible
+ * row would have its ctid.  The scan's cursor, or its row lock, prevents the node from reusing the ctid.  The scan may
+ * have begun after the change.  Then the scan also returns new versions, and this file asks the node which transaction
+ * has written the row.
  *
  * executor/scan/statement_view.c refuses rows that LockRows does not check.
  */

@@ -13,10 +13,10 @@
 typedef struct ShardRowMove ShardRowMove;
 
 /*
- * Called for a result relation of an UPDATE.  Each begin needs an end; the last end inserts the
- * rows in their new shards.  NULL if rows of rinfo cannot be moved: it was not updated through its
- * parent, or the parent's key has expressions, or triggers would have to be fired.  If the old and
- * the new shard are known already, locks them on their nodes.  Memory: the query's.
+ * Begins work on a result relation of an UPDATE.  Each begin needs an end; the last end inserts the rows in their new
+ * shards.  Returns NULL if rows of rinfo cannot be moved: the UPDATE does not name the parent, or the parent's key has
+ * expressions, or triggers would have to be fired.  If the old and the new shard are known already, locks them on their
+ * nodes.  Memory: the query's.
  */
 extern ShardRowMove *shard_row_move_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo, Oid userid);
 

@@ -1,11 +1,11 @@
 /*
  * row_refer.c
- *	  Rows that refer to a row that is about to leave its shard.
+ *	  Finds rows that refer to a row that is about to leave its shard.
  *
- * For the node that row is deleted, so a foreign key with ON DELETE CASCADE or SET NULL would
- * change the rows that refer to it.  But in fact its key is updated, for which foreign keys have
- * other actions.  So these rows are searched first, while the row is locked against new ones.
- * Foreign keys without such actions are left to the node, which refuses the deletion.
+ * The node sees a deletion of that row.  So a foreign key with ON DELETE CASCADE or SET NULL would change the rows that
+ * refer to it.  But the user updates the row's key, for which foreign keys have other actions.  So this file searches
+ * the referring rows first, while the row is locked against new ones.  Foreign keys without such actions are left to
+ * the node, which refuses the deletion.
  */
 #include "postgres.h"
 

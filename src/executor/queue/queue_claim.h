@@ -21,14 +21,16 @@ typedef struct ShardClaimRow
 extern uint64 shard_claim_now(void);
 
 /*
- * May this session try to lock a row that it has read after moment since?  True: other sessions
- * skip the row until this (sub)transaction ends, or the claim is given up.  False: another session
- * has claimed the row, or has changed it since.  Knows nothing of sessions of other servers, and
- * nothing at all if the library is not preloaded.
+ * May this session try to lock a row that it has read after moment since?  True: other sessions skip the row until this
+ * (sub)transaction ends, or the claim is given up.  False: another session has claimed the row, or has changed it
+ * since. Sessions of other servers have no claims here.  If the library is not preloaded, there are no claims at all.
  */
 extern bool shard_claim_begin(const ShardClaimRow *row, uint64 since);
 
-/* The row was not free, or it was changed (changed), so that this version will not exist after the commit. */
+/*
+ * Gives the claim up.  Either the row was not free, or this session has changed it (changed).  Then this version of the
+ * row will not exist after the commit.
+ */
 extern void shard_claim_end(const ShardClaimRow *row, bool changed);
 
 /* The subtransaction level, or the transaction, ends. */

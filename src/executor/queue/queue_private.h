@@ -107,9 +107,8 @@ extern char *shard_queue_candidates_sql(const ShardQueueState *state, int nodeno
 extern bool shard_queue_candidates_read(ShardQueueState *state, ShardQueueNode *nodes, int nnodes, uint64 limit);
 
 /*
- * May candidates be read for, or by, other sessions?  Not if the transaction has changed rows,
- * which others do not see, or has its own snapshot.  And only if one row is wanted, since several
- * need many candidates.
+ * May sessions share candidates?  They may not if the transaction has changed rows, which others do not see, or has its
+ * own snapshot.  They may not if several rows are wanted, because that needs many candidates.
  */
 extern bool shard_queue_candidates_may_share(const ShardQueueState *state);
 

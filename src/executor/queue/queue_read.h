@@ -30,14 +30,16 @@ typedef struct ShardQueueRows
 } ShardQueueRows;
 
 /*
- * Should another session's read be used? key, of keylen bytes, contains everything on which the
- * rows of the table depend, except the user.  True: *rows are rows that another session has begun
- * to read after this call.  False: the caller must read, and call shard_queue_read_end().  Waits for
- * other sessions, but only for a moment.
+ * Should this session use rows that another session reads? key, of keylen bytes, contains everything on which the rows
+ * depend, except the user.  True: *rows are rows that another session has begun to read after this call.  False: the
+ * caller must read, and call shard_queue_read_end().  Waits for other sessions, but only for a moment.
  */
 extern bool shard_queue_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardQueueRows *rows);
 
-/* rows: what was read; NULL: nothing that others can use.  If a read fails, it ends with its (sub)transaction. */
+/*
+ * Publishes the rows that the caller has read; NULL: other sessions cannot use them.  If a read fails, it ends with its
+ * (sub)transaction.
+ */
 extern void shard_queue_read_end(const ShardQueueRows *rows);
 
 /* Requests shared memory.  Called once. */

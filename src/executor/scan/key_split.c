@@ -1,14 +1,13 @@
 /*
  * key_split.c
- *	  Sends each shard only those of many keys that it can have.
+ *	  Sends to each shard only the keys that the shard can have.
  *
  *	   shard key = ANY (array)
  *					 array --values--> shard of each --> an array per shard
  *
- * Otherwise each node would receive, parse and look up all keys for each of its shards.  The array
- * is a parameter that occurs once in the query, in a condition that all rows of the scan must
- * satisfy, with the equality by which rows are distributed.  So a value can match rows of one shard
- * only.
+ * Otherwise each node would receive, parse and look up all keys for each of its shards.  The array is a parameter that
+ * occurs once in the query, in a condition that all rows of the scan must satisfy.  The condition uses the equality by
+ * which rows are distributed.  So a value can match rows of one shard only.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * key_split.h
- *	  Sends each shard only those of many keys that it can have.
+ *	  Sends to each shard only the keys that the shard can have.
  */
 #ifndef SHARDFDW_KEY_SPLIT_H
 #define SHARDFDW_KEY_SPLIT_H

@@ -21,15 +21,15 @@ extern ShardNestedWatch *shard_nested_write_watch(EState *estate, Oid relid);
 extern bool shard_nested_write_seen(const ShardNestedWatch *watch);
 
 /*
- * A statement that writes to a sharded table, and has rows that are not yet on their nodes, or has
- * written rows ahead of those that it has returned.  A statement that its functions run must not
- * read the table at that time, so it is refused.
+ * A statement that writes to a sharded table, and is in one of these states: it has rows that are not yet on their
+ * nodes, or it has written rows that it has not returned yet.  Until that has ended, a statement that its functions run
+ * must not read the table, and is refused.
  */
 typedef struct ShardPendingRows ShardPendingRows;
 
 /*
- * Creates the object for the statement and the table relid.  It exists until the statement ends.
- * At first there are no such rows.
+ * Creates the object for the statement and the table relid.  It exists until the statement ends.  At first the
+ * statement is in neither state.
  */
 extern ShardPendingRows *shard_pending_rows_create(EState *estate, Oid relid);
 extern void shard_pending_rows_set(ShardPendingRows *pending, bool has_rows);

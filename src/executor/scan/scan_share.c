@@ -1,11 +1,10 @@
 /*
  * scan_share.c
- *	  How the statements of a shard scan share the connections and cores of nodes.
+ *	  Distributes the connections and cores of nodes over the statements of a shard scan.
  *
  *	 shards of a node --> statements --> in parallel, as connections allow --> workers, costs
  *
- * Assumptions: the server option `cores` is right; servers with the same host are on the same
- * machine.
+ * Assumptions: the server option `cores` is right; servers with the same host are on the same machine.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * scan_share.h
- *	  How the statements of a shard scan share the connections and cores of nodes.
+ *	  Distributes the connections and cores of nodes over the statements of a shard scan.
  */
 #ifndef SHARDFDW_SCAN_SHARE_H
 #define SHARDFDW_SCAN_SHARE_H

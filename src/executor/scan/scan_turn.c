@@ -1,6 +1,6 @@
 /*
  * scan_turn.c
- *	  Which of its live shards a scan reads now, and which later.
+ *	  Divides the live shards of a scan into those that are read now and those that are read later.
  *
  *	   rounds	of a key join, which reads some of the shards first
  *	   turns	of a scan in the order of the partitions of a table with two levels: the first turn

@@ -1,6 +1,6 @@
 /*
  * scan_turn.h
- *	  Which of its live shards a scan reads now, and which later.
+ *	  Divides the live shards of a scan into those that are read now and those that are read later.
  */
 #ifndef SHARDFDW_SCAN_TURN_H
 #define SHARDFDW_SCAN_TURN_H
@@ -10,8 +10,8 @@
 #include "executor/scan/scan.h"
 
 /*
- * Sets state->turn to the shards that a run begins with, and state->later to the others. in_turns:
- * as the plan says; else all of them together.  Memory: current context, that of the run.
+ * Sets state->turn to the shards that a run begins with, and state->later to the others. in_turns: divides them as the
+ * plan says; otherwise all shards are read now.  Memory: current context, that of the run.
  */
 extern void shard_scan_turn_first(ShardScanState *state, bool in_turns);
 

@@ -1,27 +1,24 @@
 /*
  * statement_view.c
- *	  What a statement that both reads and writes sees of the nodes.
+ *	  Defines which rows of the nodes a statement sees that both reads and writes.
  *
  * In PostgreSQL no part of a statement sees what another part of it writes:
  *
  *	 WITH i AS (INSERT INTO t ... RETURNING *) SELECT ... FROM i, t
  *
- * reads t as it was before.  A shard scan takes its snapshot of a node when it starts, which may be
- * after the INSERT.  Then it would read on the connection that has written, and see the new rows.
- * So the snapshot is taken earlier: a connection that only reads exports it, and all scans of the
- * statement use it (remote/xact/txn.h).
+ * reads t as it was before.  A shard scan takes its snapshot of a node when it starts, which may be after the INSERT.
+ * Then it would read on the connection that has written, and see the new rows.  So the snapshot is taken earlier: a
+ * connection that only reads exports it, and all scans of the statement use it (remote/xact/txn.h).
  *
- * There is no such snapshot in two cases.  If an earlier statement of the transaction has written
- * to the node, other connections do not see those rows.  At REPEATABLE READ and above, the writer
- * shares the transaction's snapshot.  In these cases the statement reads before it writes
- * (executor/modify/read_first.c).  What it cannot read before, for example for RETURNING, is
- * refused.
+ * There is no such snapshot in two cases.  If an earlier statement of the transaction has written to the node, other
+ * connections do not see those rows.  At REPEATABLE READ and above, the writer shares the transaction's snapshot.  In
+ * these cases the statement reads before it writes (executor/modify/read_first.c).  Reads that cannot be done before,
+ * for example for RETURNING, are refused.
  *
- * PostgreSQL's LockRows leaves out rows that were changed since the statement began, and
- * executor/modify/row_lock.c does so for rows of nodes.  Some rows reach the client without that:
- * those of whole statements, and those that the planner leaves unchecked
- * (planner/path/late_lock.c).  The node has sent them when the first one was fetched.  Cursors and
- * loops have no such plans.  But by the extended protocol, a client may fetch the rows of any
+ * PostgreSQL's LockRows leaves out rows that were changed since the statement began, and executor/modify/row_lock.c
+ * does so for rows of nodes.  Some rows reach the client without that check: rows of whole statements, and rows that
+ * the planner leaves unchecked (planner/path/late_lock.c).  The node has sent all of them when the first one was
+ * fetched.  Cursors and loops have no such plans.  But by the extended protocol, a client may fetch the rows of any
  * statement in parts:
  *
  *	 Execute (50 rows) --> UPDATE of a further row --> Execute (50 rows)

@@ -1,6 +1,6 @@
 /*
  * statement_view.h
- *	  What a statement that both reads and writes sees of the nodes.
+ *	  Defines which rows of the nodes a statement sees that both reads and writes.
  */
 #ifndef SHARDFDW_STATEMENT_VIEW_H
 #define SHARDFDW_STATEMENT_VIEW_H
@@ -36,13 +36,13 @@ extern bool shard_statement_view_lacks_snapshot(void);
 extern const ShardStreamView *shard_statement_view_create(const EState *estate, const List *rels);
 
 /*
- * The same for a scan that locks rows.  It may see everything, since LockRows leaves out the rows
- * that were changed since the statement began (executor/modify/row_lock.c).  A scan of a statement
- * that calls VOLATILE functions may not.
+ * The same for a scan that locks rows.  The scan may see everything, because LockRows leaves out the rows that were
+ * changed since the statement began (executor/modify/row_lock.c).  There are two exceptions.
  *
- * A scan of the rows that the statement writes (scanrelid is one of its result relations, or 0: a
- * join) sees what the statement itself has written.  What functions and triggers of the statement
- * have written is refused.
+ * If the statement calls VOLATILE functions, the scan must not see later changes.
+ *
+ * If the scan reads rows that the statement writes (scanrelid is one of its result relations, or 0: a join), it sees
+ * what the statement itself has written.  Rows that functions and triggers of the statement have written are refused.
  */
 extern const ShardStreamView *shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid);
 
@@ -50,9 +50,9 @@ extern const ShardStreamView *shard_statement_view_create_locking(EState *estate
 extern bool shard_statement_view_began_late(const EState *estate, Oid relid);
 
 /*
- * Does the statement call VOLATILE functions that may write?  They are called for each row that a
- * scan returns, also if LockRows leaves out the row.  So the scan must return the rows as they were
- * when the statement began, and is refused if it begins after a change.
+ * Does the statement call VOLATILE functions that may write?  They are called for each row that a scan returns, even if
+ * LockRows leaves the row out.  So the scan must return the rows as they were when the statement began.  The scan is
+ * refused if it begins after a change.
  */
 extern bool shard_statement_view_calls_volatile(EState *estate);
 
@@ -70,8 +70,8 @@ extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
 extern void shard_statement_view_add_unchecked(EState *estate, List *relids);
 
 /*
- * Called before the statement runs, for each part of its rows.  Returns the receiver of the rows:
- * desc->dest, or one that refuses each row, because a table of unchecked rows was changed.
+ * Called before the statement runs, for each part of its rows.  Returns the receiver of the rows.  It is desc->dest,
+ * or, if a table of unchecked rows was changed, a receiver that refuses each row.
  */
 extern DestReceiver *shard_statement_view_receiver(const QueryDesc *desc);
 

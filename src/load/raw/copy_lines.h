@@ -74,8 +74,9 @@ extern bool shard_copy_lines_fill(ShardCopyLines *lines, size_t nbytes, long tim
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
 
 /*
- * peek: the line after the current one.  NULL if it is not complete in the buffer, or while SKIP or MAX_ROWS count
- * lines.  The current line stays valid. take: moves past the peeked line.
+ * shard_copy_lines_peek() returns the line after the current one.  NULL if that line is not complete in the buffer, or
+ * while SKIP or MAX_ROWS count lines.  The current line stays valid.  shard_copy_lines_take() moves past the peeked
+ * line.
  */
 extern const ShardLine *shard_copy_lines_peek(ShardCopyLines *lines);
 extern void shard_copy_lines_take(ShardCopyLines *lines);

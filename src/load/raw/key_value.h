@@ -36,7 +36,7 @@ typedef bool (*ShardKeyTextCheck) (const char *text);
 
 extern ShardKeyKind shard_key_value_kind(Oid type);
 
-/* Has type, or a type that it contains, values that depend on the clock? */
+/* Does the type, or a type that it contains, have values that depend on the clock? */
 extern bool shard_key_value_knows_clock(Oid type);
 
 /* Does the text contain now, today, tomorrow or yesterday? */

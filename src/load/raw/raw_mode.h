@@ -33,8 +33,8 @@ extern void shard_raw_mode_plan(CopyFromState cstate, const ShardMap *map, bool 
 								ShardRawPlan *plan);
 
 /*
- * Reasons against raw mode that only the shard's node knows; NULL: none.  Asks the node, once per session for all of
- * its shards.
+ * Returns a reason against raw mode that depends on the shard's node; NULL: none.  Asks the node, once per session for
+ * all of its shards.
  */
 extern const char *shard_raw_mode_shard_reason(const Shard *shard, Oid userid);
 

@@ -1,6 +1,6 @@
 /*
  * claim.c
- *	  Locks for the removal of what a job has left: the lock of the job, and locks of tables that clients use.
+ *	  Locks for the removal of leftovers of jobs: the lock of the job, and locks of tables that clients use.
  *
  * A session that holds the lock of a job (catalog/moving.h) may remove the objects of that job.  This is the job's
  * process or, after the process has ended, one other session at a time.

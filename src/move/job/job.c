@@ -473,10 +473,12 @@ typedef struct BlockedLook
 } BlockedLook;
 
 /*
- * Raises an error if the job, or a transaction that it may wait for, waits for a lock of this transaction, directly
- * or indirectly.  Otherwise a session that waits for the job would wait forever.  Core finds no deadlock: this
- * process waits for no lock, and neither does a job that waits for transactions to end.  Only the node knows these
- * transactions.  So a process that has waited in two checks counts.  Memory: cxt, for the contents of look.
+ * Raises an error if the job, or a transaction that it may wait for, waits for a lock of this transaction, directly or
+ * indirectly.  Otherwise the session that waits for the job would wait indefinitely.
+ *
+ * Core finds no deadlock.  This process waits for no lock, and neither does a job that waits for transactions to end.
+ * Only the node has the list of these transactions.  So this function takes a process for one of them if it has waited
+ * in two checks. Memory: cxt, for the contents of look.
  */
 static void
 check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext cxt)
@@ -529,7 +531,7 @@ process_of_series(void)
 typedef enum Awaited
 {
 	AWAIT_END,
-	AWAIT_PLACE,				/* not for later cleanup: an import follows its source, or shards have moved */
+	AWAIT_PLACE,				/* the shards have moved, or an import has begun to follow its source; later cleanup does not count */
 	AWAIT_CUT_OVER				/* users can write to the imported table */
 } Awaited;
 
@@ -563,7 +565,10 @@ await(int64 id, Awaited awaited)
 		if ((awaited == AWAIT_PLACE && strcmp(row.stage, SHARD_JOB_FOLLOWING) == 0) ||
 			(awaited == AWAIT_CUT_OVER && strcmp(row.stage, "dropping") == 0))
 			break;
-		/* a series has one worker for all its steps, which the step needs until the old table is dropped */
+		/*
+		 * A series has only one worker for its steps, and the step keeps it until the old table is dropped.  So waits
+		 * for the end of the step.
+		 */
 		if (awaited == AWAIT_PLACE && strcmp(row.stage, "dropping") == 0 && process_of_series() == 0)
 		{
 			if (dropping_since == 0)

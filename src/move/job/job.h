@@ -14,7 +14,7 @@
 
 #define SHARD_MOVE_MAX_SHARDS 16
 
-/* What a job does, see move/worker.c. */
+/* The types of jobs, see move/worker.c. */
 typedef enum ShardJobType
 {
 	SHARD_JOB_MOVE,				/* also splits and merges */
@@ -90,7 +90,7 @@ extern bool shard_job_may_clear(int64 id, bool *is_in_journal);
  */
 extern int64 shard_job_link(const ShardJobArgs *args, char **plan);
 
-/* The stage of an import that has copied, and follows the source until a cut-over is requested. */
+/* The stage of an import that has copied the rows, and follows the source until a cut-over is requested. */
 #define SHARD_JOB_FOLLOWING "following"
 
 /* The row of a new job. */
@@ -149,8 +149,8 @@ extern void shard_job_set_tables(const ShardJob *job, const List *names);
 extern void shard_job_note_progress(void *job);
 
 /*
- * If a table of a failed job has been dropped, changes the job's error to say so.  The original error depends on the
- * moment.  For jobs that have not replaced their tables themselves.  Memory: current context.
+ * If a table of a failed job has been dropped, replaces the job's error by one that says so.  The original error would
+ * depend on the moment of the drop.  For jobs that have not replaced their tables themselves.  Memory: current context.
  */
 extern void shard_job_name_dropped(const ShardJob *job, ErrorData *error);
 

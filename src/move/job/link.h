@@ -10,7 +10,7 @@
 #include "remote/wire/broadcast.h"
 
 /*
- * For a transaction that is about to lock a table on the node.  Autovacuum is cancelled for a lock that has waited
+ * For a transaction that is about to lock a table on the node.  A lock request cancels autovacuum when it has waited
  * for deadlock_timeout.  The default is longer than writers should wait.  Only superusers may set it.
  */
 #define SHARD_LINK_GIVE_WAY_SQL \

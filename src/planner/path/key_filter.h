@@ -27,7 +27,7 @@ typedef struct ShardKeyClause
 	int			paramid;		/* 0 until the plan is made: shard_key_filter_param() */
 } ShardKeyClause;
 
-/* What a filter leaves of a relation, and its cost. */
+/* A filtered path: the fraction of rows that remains, and its cost. */
 typedef struct ShardKeyedPath
 {
 	Path	   *path;

@@ -2,23 +2,23 @@
  * late_lock.c
  *	  Decides which rows are locked late.
  *
- * A scan of a shard with FOR UPDATE locks all rows that it reads.  With LIMIT above the scan, these are more rows
- * than the statement returns.  A worker that takes jobs from a queue (LIMIT ... FOR UPDATE SKIP LOCKED) would leave
- * no jobs to other workers.  So such rows are read without a lock.  Core's LockRows then locks each row on its node
+ * A scan of a shard with FOR UPDATE locks all rows that it reads.  With LIMIT above the scan, these are more rows than
+ * the statement returns.  A worker that takes jobs from a queue (LIMIT ... FOR UPDATE SKIP LOCKED) would leave no jobs
+ * to other workers.  So such rows are read without a lock.  Core's LockRows then locks each row on its node
  * (executor/modify/row_lock.c) until LIMIT has enough rows.
  *
- * Rows are locked late only with SKIP LOCKED.  If another session has changed a row since it was read, its ctid is no
- * longer found.  Then the row is skipped like a locked row.  Without SKIP LOCKED, core waits for the other session
- * and goes on with the new row version.
+ * Rows are locked late only with SKIP LOCKED.  If another session has changed a row since it was read, no row has its
+ * ctid any more.  Then the row is skipped like a locked row.  Without SKIP LOCKED, core waits for the other session and
+ * goes on with the new row version.
  *
  * LockRows also leaves out rows that the transaction has changed since the statement began: in a function of the
  * statement, in the body of a loop over its rows, or between two FETCHes.  So LockRows calls row_lock.c for each row,
- * also if the scan has locked the row.  For that, the row is identified by its ctid.
+ * even if the scan has locked the row.  The ctid identifies the row.
  *
  * There are two exceptions (ROW_MARK_COPY).  If the statement also locks rows of local tables, core may evaluate it
  * again with a row of ours, and row_lock.c would fetch each row separately.  So rows are not checked unless functions,
  * a loop or a cursor require it.  A foreign table that is not updatable may be a view, which has no ctid.  If a client
- * fetches rows that are not checked in parts, executor/modify/row_lock.c refuses those that it cannot return.
+ * fetches unchecked rows in parts, executor/modify/row_lock.c refuses the rows that it cannot return.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * late_lock.h
- *	  Rows that are locked one by one, above the scans that have read them.
+ *	  Finds the tables whose rows are locked one by one, above the scans that have read them.
  */
 #ifndef SHARDFDW_LATE_LOCK_H
 #define SHARDFDW_LATE_LOCK_H
@@ -13,7 +13,7 @@
 typedef struct ShardLateLocks
 {
 	List	   *tables;			/* locked with SKIP LOCKED by a level with LIMIT */
-	List	   *others;			/* locked by a query level that waits.  Core does not tell which level asks */
+	List	   *others;			/* locked by a query level that waits. Core does not say which level calls the callback */
 	bool		unchecked;		/* LockRows leaves all rows as the scans have read them, except for those of tables */
 } ShardLateLocks;
 

@@ -1,15 +1,16 @@
 /*
  * refusal.c
- *	  Why nodes do not compute more of a statement, for DEBUG1 and EXPLAIN.
+ *	  Records why nodes do not compute more of a statement, for DEBUG1 and EXPLAIN.
  *
  *	   planning		joins, stages and the statement are refused, with a reason; scans are made
  *	   afterwards	plan node above a scan --> its reason --> private data of the scan
  *
- * A reason has to be true for the plan that was chosen.  So what is looked for is the very join that stands above a scan,
- * by the relations of both sides, or the first stage above the scan's relation.  If nodes could have computed it, and it is
- * here since that costs less, there is no reason.
+ * A reason must be true for the plan that was chosen.  So this file looks for the join directly above a scan, by the
+ * relations of both sides, or for the first stage above the scan's relation.  If nodes could have computed the join or
+ * stage, and the coordinator computes it because that costs less, there is no reason.
  *
- * Everything is in memory that lives until the statement is planned; the search for the order of joins uses separate memory.
+ * All data is in memory that lives until the statement is planned.  The search for the order of joins uses separate
+ * memory.
  */
 #include "postgres.h"
 
@@ -19,7 +20,7 @@
 #include "planner/path/refusal.h"
 #include "utils/memutils.h"
 
-/* A join that was looked at; sides may be in either order. */
+/* A join that the planner has considered.  The sides may be in either order. */
 typedef struct RefusedJoin
 {
 	PlannerInfo *root;
@@ -74,7 +75,7 @@ add_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInf
 	MemoryContext oldcxt;
 	RefusedJoin *join;
 
-	/* there may be thousands of partitions */
+	/* joins of partitions are not recorded: there may be thousands of partitions */
 	if (IS_OTHER_REL(joinrel))
 		return;
 	oldcxt = MemoryContextSwitchTo(root->planner_cxt);
@@ -154,7 +155,7 @@ shard_refusal_add_scan(PlannerInfo *root, RelOptInfo *rel, ForeignScan *scan)
 	MemoryContext oldcxt;
 	PlannedScan *planned;
 
-	/* one partition stands for the others */
+	/* the scan of one partition represents those of the others */
 	if (IS_OTHER_REL(rel) && refusals.scans != NIL)
 		return;
 	oldcxt = MemoryContextSwitchTo(root->planner_cxt);
@@ -177,7 +178,7 @@ find_scan(Plan *plan)
 	return NULL;
 }
 
-/* The plan node that gives the rows of one side of a join. */
+/* Returns the plan node that makes the rows of one side of a join. */
 static Plan *
 side_of(Plan *plan)
 {
@@ -187,8 +188,9 @@ side_of(Plan *plan)
 }
 
 /*
- * The relations of the other side of a join with scan, as the planner numbers them; NULL: it is more than a scan of the same
- * level.  Numbers in a finished plan are those of its level moved by an offset, which is that of scan.
+ * Returns the relids, as during planning, of the other side of a join with scan.  NULL if that side is not a single
+ * scan of the same level.  In a finished plan the range table indexes of a level are shifted by an offset, which scan
+ * shows.
  */
 static Relids
 relids_of(Plan *other, const PlannedScan *scan)
@@ -198,7 +200,7 @@ relids_of(Plan *other, const PlannedScan *scan)
 
 	if (planned != NULL)
 		return planned->root == scan->root ? planned->rel->relids : NULL;
-	/* an upper stage is a sub-select, joined in the level above */
+	/* the input of an upper stage has no relids, because it is joined as a sub-select in the level above */
 	if (bms_is_empty(scan->rel->relids) ||
 		!(IsA(other, SeqScan) || IsA(other, IndexScan) || IsA(other, IndexOnlyScan) || IsA(other, BitmapHeapScan) || IsA(other, SubqueryScan)))
 		return NULL;
@@ -216,7 +218,7 @@ is_offered(const RefusedJoin *offered)
 	return false;
 }
 
-/* Why nodes do not compute the join of scan with other; NULL: they can, or it is not known. */
+/* Returns why nodes do not compute the join of scan with other; NULL: they can, or the reason is unknown. */
 static const char *
 join_reason(const PlannedScan *scan, Plan *other)
 {
@@ -245,7 +247,7 @@ explain_side(Plan *side, Plan *other)
 		shard_plan_private_refused(scan->scan->fdw_private, psprintf("join: %s", reason));
 }
 
-/* Is it a scan of ours?  Then the statement's reason is written into it. */
+/* If the plan node is a scan of ours, stores the statement's reason in it. */
 static bool
 explain_statement(Plan *plan, void *context)
 {

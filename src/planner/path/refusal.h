@@ -1,6 +1,6 @@
 /*
  * refusal.h
- *	  Why nodes do not compute more of a statement, for DEBUG1 and EXPLAIN.
+ *	  Records why nodes do not compute more of a statement, for DEBUG1 and EXPLAIN.
  */
 #ifndef SHARDFDW_REFUSAL_H
 #define SHARDFDW_REFUSAL_H
@@ -10,32 +10,33 @@
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 
-/* What has been refused in one statement.  Statements may be planned within each other. */
+/* The refusals of one statement.  Statements may be planned within each other. */
 typedef struct ShardRefusals
 {
-	List	   *joins;			/* all three: see refusal.c */
+	List	   *joins;			/* these three lists: see refusal.c */
 	List	   *stages;
 	List	   *scans;
-	const char *statement;		/* why the statement does not run on the shards as a whole; NULL: it was not looked at */
-	RelOptInfo *input;			/* of the stage that is being looked at; NULL: none is */
-	const char *stage;			/* why nodes do not compute that one; NULL: no reason so far, or they can */
-	bool		offered;		/* they can */
+	const char *statement;		/* why the statement does not run unchanged on the shards; NULL: the router has not looked at it */
+	RelOptInfo *input;			/* input of the stage that is being planned; NULL: no stage is */
+	const char *stage;			/* why nodes do not compute that stage; NULL: no reason so far */
+	bool		offered;		/* nodes can compute that stage */
 } ShardRefusals;
 
 extern ShardRefusals shard_refusal_enter(void);
 extern void shard_refusal_leave(ShardRefusals outer);
 
-/* All reasons are constants.  They return false. */
+/* Each function notes a reason, which is a constant string, and returns false. */
 extern bool shard_refusal_of_statement(const char *reason);
 extern bool shard_refusal_of_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
 extern bool shard_refusal_of_stage(const char *stage, const char *reason);
 
-/* Nodes can compute the join.  What was refused of it before is forgotten: they are asked if that costs less. */
+/* Nodes can compute the join.  Earlier refusals of the join are dropped: nodes compute it if that costs less. */
 extern void shard_refusal_join_offered(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
 
 /*
- * A stage above input is looked at between begin and end.  Of several reasons the first one counts, for a scan of input if nodes
- * can compute nothing of the stage (nothing is offered), and for that of rel if they can compute less than was refused.
+ * A stage above input is planned between begin and end.  The first reason counts.  If nodes can compute no part of the
+ * stage (nothing is offered), the reason is shown at a scan of input.  If nodes can compute a smaller part than was
+ * refused, the reason is shown at the scan of rel.
  */
 extern void shard_refusal_stage_begin(RelOptInfo *input);
 extern void shard_refusal_stage_offered(PlannerInfo *root, RelOptInfo *rel);

@@ -34,7 +34,7 @@
 #include "rewrite/rewriteManip.h"
 #include "utils/rel.h"
 
-/* One such statement; the queryId of its SELECT is id. */
+/* A statement in WITH. id: the queryId of the SELECT that replaces it. */
 typedef struct SourceCte
 {
 	uint64		id;

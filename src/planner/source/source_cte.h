@@ -16,7 +16,7 @@
  */
 extern List *shard_source_cte_enter(void);
 
-/* Replaces such statements of query by SELECTs. */
+/* Replaces these statements in the WITH queries of query by SELECTs. */
 extern void shard_source_cte_replace(Query *query);
 
 /* Called when core has made the plan: puts the statements into the plan. */

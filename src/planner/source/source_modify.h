@@ -28,7 +28,7 @@ typedef struct ShardSourceInfo
 	Relation	rel;			/* its target */
 	Index		target;			/* range table index of the target */
 	Index		excluded;		/* ON CONFLICT DO UPDATE: range table index of the proposed row; 0: none */
-	Index		source;			/* stands for the rows of the coordinator; not in query's range table */
+	Index		source;			/* rows of the coordinator; this index is not in query's range table */
 	List	   *columns;		/* TargetEntries that the child plan computes; each column is sent as an array */
 	List	   *key_columns;	/* IntList: 1-based positions of the shard key's columns in columns */
 	List	   *returning;		/* TargetEntries over the target and the source's columns */

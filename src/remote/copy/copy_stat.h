@@ -1,6 +1,6 @@
 /*
  * copy_stat.h
- *	  Figures of running loads, for other sessions to read, and of this session's last load.
+ *	  Figures of this session's last load, and of running loads, which other sessions can read.
  */
 #ifndef SHARDFDW_COPY_STAT_H
 #define SHARDFDW_COPY_STAT_H

@@ -49,8 +49,8 @@ typedef struct ShardCopyRefusal
 typedef void (*ShardCopyRefuseHook) (void *arg, const ShardCopyRefusal *refusal);
 
 /*
- * Commands for a table in which COPY alone would find duplicates: COPY into a staging table, then a
- * command that moves its rows.  In the order of use; all but create and drop once per chunk.
+ * Commands for a table in which COPY alone would find duplicates.  COPY fills a staging table, then a command moves its
+ * rows.  The commands are in the order of use.  All but create and drop run once per chunk.
  */
 typedef struct ShardCopyStaging
 {
@@ -117,12 +117,11 @@ extern ShardCopyTarget *shard_copy_target_open(ShardCopySet *set, Oid serverid, 
 extern void shard_copy_target_set_header(ShardCopyTarget *target, const char *header);
 
 /*
- * Called before the first row, after the header.  Rows that the node has stored are sent to tables
- * with the same name on further servers, with the same mapping, chunk by chunk.  So errors come
- * from this node, and sessions that wait for each other do so there.
- *
- * before, after: commands around each COPY on the further servers. ask, after: commands around each
- * COPY here; ask returns 'on' if the rows of this COPY must be sent on.  Not for guarded sets.
+ * Sends rows to further servers, when the node has stored them, chunk by chunk.  The tables there have the same name,
+ * and the same mapping is used.  So errors come from this node, and sessions that wait for each other do so there.
+ * Call it before the first row, after the header. before, after: commands around each COPY on the further servers. ask,
+ * after: commands around each COPY on this node; ask returns 'on' if the rows of this COPY must be sent on.  Not for
+ * guarded sets.
  */
 extern void shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *ask, const char *before,
 									 const char *after);

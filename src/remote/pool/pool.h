@@ -32,7 +32,7 @@ typedef struct ShardPool		/* for a user, and one server of a node: its primary o
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 
 	/* For a primary: what remote/run/read_role*.c store about its node between statements. */
-	TimestampTz asked_at;		/* when it was last asked for its WAL position; 0: never */
+	TimestampTz asked_at;		/* when the primary was last asked for its WAL position; 0: never */
 	TimestampTz retry_at;		/* when the primary, which could not be read, may be tried again; 0: now */
 	uint32		first_standby;	/* the standby to try first; 0-based, modulo their number */
 	TimestampTz placed;			/* the session has already waited for a standby to have the shards placed until then; 0: it has not */
@@ -98,12 +98,12 @@ extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 extern ShardConn *shard_pool_start_free(ShardPool *pool);
 
 /*
- * The same.  If a new connection is needed, waits at most timeout_ms for permission to open it.
- * 0: does not wait, and returns NULL if there is no connection for this backend's share.
+ * The same, but waits at most timeout_ms for permission to open a new connection.  With 0 it does not wait, and returns
+ * NULL if this backend's share of the connections is used up.
  */
 extern ShardConn *shard_pool_start_within(ShardPool *pool, int timeout_ms);
 
-/* The same.  NULL if other backends have all connections that the node allows.  Never blocks. */
+/* The same, but never waits.  Returns NULL if other backends have all connections that the node allows. */
 extern ShardConn *shard_pool_start_spare(ShardPool *pool);
 
 /*

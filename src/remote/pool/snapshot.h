@@ -57,8 +57,8 @@ struct ShardSnapshot
 extern ShardNodeSnapshot *shard_snapshot_node(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
 /*
- * expect: announces, before the first stream starts, that nstreams streams will be opened on a
- * node. is_single: does the whole statement expect only one stream on the node?  Then it needs no
+ * shard_snapshot_expect() announces, before the first stream starts, that nstreams streams will be opened on a node.
+ * shard_snapshot_is_single(): does the whole statement expect only one stream on the node?  Then it needs no
  * transaction there (READ COMMITTED).
  */
 extern void shard_snapshot_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);

@@ -1,19 +1,18 @@
 /*
  * autocommit.c
- *	  A change on one node that is a transaction by itself.
+ *	  Runs a change on one node that is a transaction by itself.
  *
- * A single statement that writes to one node and to nothing else needs neither BEGIN nor COMMIT:
- * the node commits it in one round trip.
+ * A single statement that writes to one node and to nothing else needs neither BEGIN nor COMMIT: the node commits it in
+ * one round trip.
  *
  *	 connection, settings, Parse --> statement sent --> answer --> local commit
  *	 may fail, can be interrupted	| interrupts are held from here on		  |
  *									+-- cancel: sent to the node, whose
  *										answer says if it was in time
  *
- * The local transaction has nothing to commit.  If an error occurred on the coordinator after the
- * node's answer, the local transaction would abort although the node has committed.  So interrupts
- * are held from the sending of the statement on.  A deadlock over several nodes also makes the
- * session send a cancel request.
+ * The local transaction has nothing to commit.  If an error occurred on the coordinator after the node's answer, the
+ * local transaction would abort although the node has committed.  So interrupts are held from the sending of the
+ * statement on.  A deadlock over several nodes also makes the session send a cancel request.
  */
 #include "postgres.h"
 
@@ -63,8 +62,8 @@ report_unknown(ShardConn *conn)
 {
 	bool		canceled = shard_wait_is_urged();
 	/*
-	 * if there was no memory for a row, the connection is given up although it works; then there is
-	 * none for a text, either
+	 * If there was no memory for a row, the connection is given up although it works.  Then there is no memory for a
+	 * text, either.
 	 */
 	char	   *reason = canceled || PQstatus(conn->pg) == CONNECTION_OK ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 

@@ -1,6 +1,6 @@
 /*
  * autocommit.h
- *	  A change on one node that is a transaction by itself.
+ *	  Runs a change on one node that is a transaction by itself.
  */
 #ifndef SHARDFDW_AUTOCOMMIT_H
 #define SHARDFDW_AUTOCOMMIT_H
@@ -11,9 +11,8 @@
 #include "remote/run/command.h"
 
 /*
- * May the node commit the current statement by itself?  Not if the local transaction has something
- * to commit, or has written to a node before.  The caller must ensure that the statement is the
- * whole transaction.
+ * May the node commit the current statement by itself?  It may not if the local transaction has something to commit, or
+ * has written to a node before.  The caller must ensure that the statement is the whole transaction.
  */
 extern bool shard_autocommit_possible(void);
 

@@ -1,7 +1,7 @@
 /*
  * command.h
- *	  Commands on nodes that return few rows or none: DDL, DML with parameters, queries.  Started on
- *	  all nodes in parallel, then collected.
+ *	  Runs commands on nodes that return few rows or none: DDL, DML with parameters, queries.  They are started on all
+ *	  nodes in parallel, then their results are collected.
  */
 #ifndef SHARDFDW_COMMAND_H
 #define SHARDFDW_COMMAND_H

@@ -2,8 +2,7 @@
  * constraints.c
  *	  SET CONSTRAINTS on the nodes to which this transaction writes.
  *
- * Nodes that join the transaction later get it with their BEGIN or SAVEPOINT, see
- * txn_constraints.c.
+ * Nodes that join the transaction later get the commands with their BEGIN or SAVEPOINT, see txn_constraints.c.
  */
 #include "postgres.h"
 

@@ -101,7 +101,7 @@ choose_server(ShardReadNode *node)
 	initStringInfo(&reasons);
 	if ((number = find_standby(node, &reasons)) > 0)
 		return number;
-	/* what other sessions have reported may belong to an earlier server */
+	/* an answer that another session has noted may belong to an earlier server */
 	if (node->is_hearsay && shard_read_ask_position(node))
 	{
 		resetStringInfo(&reasons);

@@ -13,7 +13,7 @@
 
 static const ShardConnHolder asker = {NULL, NULL, NULL};
 
-/* Does error mean that the server is unavailable, and not a problem of this session? */
+/* Does the error mean that the server is unavailable?  Other errors are a problem of this session. */
 static bool
 means_lost(const ErrorData *error)
 {

@@ -90,7 +90,7 @@ shard_read_primary_is_lost(const ShardReadNode *node)
  */
 extern void shard_read_flush(ShardReadNode *node);
 
-/* Takes over what other sessions have found out about the primary since servers were last changed. */
+/* Uses the answers that other sessions have got from the primary since servers were last changed. */
 extern void shard_read_take_known_end(ShardReadNode *node, TimestampTz servers_changed_at);
 
 /* Can the primary be read?  If so, asks it for its position from time to time. */

@@ -166,7 +166,7 @@ extern void shard_fetch_send(ShardStream *stream, const char *preamble);
 /* Returns the next row from libpq.  Reads the socket only if libpq has nothing complete.  Never blocks. */
 extern ShardFetchStatus shard_fetch_next(ShardStream *stream, ShardRow *row);
 
-/* put: spills row. next: returns the next spilled row. */
+/* shard_fetch_put_aside() spills row.  The second function returns the next spilled row. */
 extern void shard_fetch_put_aside(ShardStream *stream, const ShardRow *row);
 extern bool shard_fetch_next_aside(ShardStream *stream, ShardRow *row);
 

@@ -1,14 +1,14 @@
 /*
  * broadcast.c
- *	  One short command on each of many connections, in parallel.
+ *	  Runs one short command on each of many connections, in parallel.
  *
  *	 start:  send --> send --> ...          finish:  wait for any --> read its results --+
  *	                                                     ^                               |
  *	                                                     +---- some have not answered <--+
  *
- * It is used mainly at the ends of transactions, where most callers must not raise errors.  So results
- * are returned without raising.  Only RAISE allocates memory: room for one command per connection is
- * allocated when connections are opened.
+ * It is used mainly at the ends of transactions, where most callers must not raise errors.  So results are returned
+ * without raising.  Only RAISE allocates memory: room for one command per connection is allocated when connections are
+ * opened.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * broadcast.h
- *	  One short command on each of many connections: sent to all, then collected from all.
+ *	  Runs one short command on each of many connections: sends all commands, then collects all answers.
  */
 #ifndef SHARDFDW_BROADCAST_H
 #define SHARDFDW_BROADCAST_H
@@ -41,8 +41,8 @@ extern ShardBroadcast *shard_broadcast_create(int nitems);
 extern void shard_broadcast_free(ShardBroadcast *items);
 
 /*
- * Makes room for the other modes than RAISE with n connections.  The pool calls it before it opens a
- * connection, so there is room for all of them.
+ * Makes room for n connections, for all modes except RAISE.  The pool calls it before it opens a connection, so there
+ * is always room for all connections.
  */
 extern void shard_broadcast_reserve(int n);
 

@@ -32,7 +32,7 @@ typedef enum ShardConnState
 	SHARD_CONN_BROKEN			/* to be closed; never used again */
 } ShardConnState;
 
-/* How far the opening of a connection has got. */
+/* The stage that the opening of a connection has reached. */
 typedef enum ShardOpenStage
 {
 	SHARD_OPEN_REFUSED,			/* the node had too many connections; next attempt at retry_at */

@@ -2,7 +2,7 @@
  * connection_send.c
  *	  Sends statements on a connection.
  *
- * It waits for connections that are still being opened, so it is a layer above connection_open.c.
+ * A statement waits for a connection that is still being opened, so this file is a layer above connection_open.c.
  */
 #include "postgres.h"
 

@@ -1,11 +1,11 @@
 /*
  * node_stat.c
- *	  Counters of what all backends together have done on each node, for the view stat_nodes.
+ *	  Counters of the work of all backends on each node, for the view stat_nodes.
  *
- * An array in shared memory has an entry for each server of each database to which there was a
- * connection.  Entries are assigned under a lock, counters are atomic.  An entry is never freed.
- * If all are taken, the one whose server was not connected to for the longest time is reassigned.
- * Backends that still use this entry then count for its new server.
+ * An array in shared memory has an entry for each server of each database to which there was a connection.  Entries are
+ * assigned under a lock, counters are atomic.  An entry is never freed.  If all entries are taken, the one whose server
+ * was not connected to for the longest time is reassigned.  Backends that still use this entry then count for its new
+ * server.
  */
 #include "postgres.h"
 

@@ -1,9 +1,9 @@
 /*
  * node_stat.h
- *	  Counters of what all backends together have done on each node, for the view stat_nodes.
+ *	  Counters of the work of all backends on each node, for the view stat_nodes.
  *
- * Only if the library is preloaded; otherwise nothing is counted.  Counters are zero when the
- * server starts, also after a crash.  Only shard_node_stat_list() can raise.
+ * Nothing is counted unless the library is preloaded.  Counters are zero when the server starts, also after a crash.  Only
+ * shard_node_stat_list() can raise.
  */
 #ifndef SHARDFDW_NODE_STAT_H
 #define SHARDFDW_NODE_STAT_H

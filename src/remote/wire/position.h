@@ -31,7 +31,10 @@ typedef struct ShardPosition
 	int			stat_node;		/* number of shard_node_stat_find(); -1: not searched yet */
 } ShardPosition;
 
-/* The entry of a node. find: NULL if there was no connection to it yet; allocates nothing. */
+/*
+ * shard_position_get() returns the entry of a node. find returns NULL if there was no connection to the node yet; it
+ * allocates nothing.
+ */
 extern ShardPosition *shard_position_get(Oid serverid);
 extern ShardPosition *shard_position_find(Oid serverid);
 

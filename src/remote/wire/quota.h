@@ -18,7 +18,7 @@
 /* The purpose of a connection. */
 typedef enum ShardQuotaNeed
 {
-	SHARD_QUOTA_EXTRA,			/* only faster with it: never waits */
+	SHARD_QUOTA_EXTRA,			/* the work is only faster with it: never waits */
 	SHARD_QUOTA_SPARE,			/* used for a moment to help waiting sessions: never waits, but may take the last one */
 	SHARD_QUOTA_FRESH,			/* required; the session holds nothing that others may wait for */
 	SHARD_QUOTA_HOLDER			/* required; the session holds connections or locks while it waits */

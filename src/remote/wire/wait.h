@@ -61,8 +61,7 @@ typedef struct ShardWaitSet ShardWaitSet;
 extern ShardWaitSet *shard_wait_set_create(MemoryContext cxt);
 
 /*
- * For a set whose waits have a separate limit: they never call shard_wait_stalled(), which would
- * take additional time.
+ * For a set whose waits have a separate limit.  Such waits never call shard_wait_stalled(), which would take more time.
  */
 extern void shard_wait_set_skip_stalls(ShardWaitSet *set);
 

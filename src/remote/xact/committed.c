@@ -1,11 +1,10 @@
 /*
  * committed.c
- *	  The commits of this session on nodes that a standby must have replayed before the session
- *	  reads it.
+ *	  Notes this session's commits on nodes.  A standby must have replayed them before the session reads it.
  *
- * After each commit the node is asked for its WAL position.  The session may need it later to read
- * standbys, even if the node has been lost by then.  No session waits for the answer: it is read
- * before the connection is used again, like the answer to the COMMIT of a read transaction.
+ * After each commit the session asks the node for its WAL position.  The session may need the position later to read
+ * standbys, even if the node has been lost by then.  No statement waits for the answer: it is read before the
+ * connection is used again, like the answer to the COMMIT of a read transaction.
  */
 #include "postgres.h"
 

@@ -1,7 +1,6 @@
 /*
  * committed.h
- *	  The commits of this session on nodes that a standby must have replayed before the session
- *	  reads it.
+ *	  Notes this session's commits on nodes.  A standby must have replayed them before the session reads it.
  */
 #ifndef SHARDFDW_COMMITTED_H
 #define SHARDFDW_COMMITTED_H
@@ -22,8 +21,8 @@ extern void shard_committed_note(Oid serverid, ShardConn *conn);
 extern TimestampTz shard_committed_first_at(void);
 
 /*
- * Called if a commit was sent and it is unknown whether the node has carried it out, or will.  From
- * then on no position proves that a standby has all commits of this session.
+ * Called if a commit was sent, and its outcome on the node is unknown.  From then on, no position proves that a standby
+ * has all commits of this session.
  */
 extern void shard_committed_doubt(void);
 extern bool shard_committed_in_doubt(void);

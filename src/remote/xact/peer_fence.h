@@ -55,9 +55,9 @@ extern bool shard_peer_fence_close(ShardPeerFence *fence);
 extern void shard_peer_fence_open(ShardPeerFence *fence);
 
 /*
- * Waits until the other coordinators have opened their barriers, and releases the connections.
- * False: one of them opened its barrier before it was told to, because this server had stalled.
- * Then the answers of the nodes do not belong to one moment.
+ * Waits until the other coordinators have opened their barriers, and releases the connections.  False: another
+ * coordinator opened its barrier before this session sent the command, because this server had stalled.  Then the
+ * answers of the nodes do not belong to one moment.
  */
 extern bool shard_peer_fence_end(ShardPeerFence *fence);
 

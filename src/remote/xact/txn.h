@@ -40,10 +40,9 @@ extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInfo buf);
 
 /*
- * note_written: command cid writes to the node over conn, in nesting level level.
- *
- * written_since: has command cid or a later one written to the node?  If so, a read of command cid
- * over the writer would see those rows, but PostgreSQL would not show them.
+ * shard_txn_note_written(): command cid writes to the node over conn, in nesting level level. written_since: has
+ * command cid or a later one written to the node?  If it has, a read of command cid over the writer would see those
+ * rows, but PostgreSQL would not show them.
  */
 extern void shard_txn_note_written(const ShardConn *conn, int level, CommandId cid);
 extern bool shard_txn_written_since(const ShardConn *conn, CommandId cid);
@@ -94,8 +93,8 @@ extern void shard_txn_extra_writer_claim(ShardConn *conn, const char *table);
 extern ShardConn *shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table);
 
 /*
- * conn's holder has rolled back its remote transaction.  Later statements on conn only find out why
- * the local transaction is going to fail, so any snapshot will do for them.
+ * The holder of conn has rolled back its remote transaction, so the local transaction is going to fail.  Later
+ * statements on conn only find out the reason, and may use any snapshot.
  */
 extern void shard_txn_forget_doomed(ShardConn *conn);
 
@@ -160,23 +159,26 @@ typedef struct ShardTxnUpcalls
 	void		(*drain_queue) (ShardPool *pool);
 
 	/*
-	 * Before the commit: sends to replicas of shards what was written to these: shard_replica_apply().  True: such shards were
-	 * changed, so the commit must have two phases.
+	 * Before the commit: sends changes of shards to their replicas.  True: such shards were changed, so the commit must
+	 * have two phases.  The function is shard_replica_apply().
 	 */
 	bool		(*apply_replicas) (void);
 
-	/* May what this transaction writes have replicas?  Then a node must not commit by itself: shard_map_seen_replicas(). */
+	/*
+	 * May tables that this transaction has written have replicas?  Then a node must not commit by itself.  The function
+	 * is shard_map_seen_replicas().
+	 */
 	bool		(*may_have_replicas) (void);
 } ShardTxnUpcalls;
 
 extern void shard_txn_init(const ShardTxnUpcalls *upcalls);
 
 /*
- * pre_commit: the commit begins. pre_prepare: PREPARE TRANSACTION begins.  Both may raise: errors
- * of nodes, and FEATURE_NOT_SUPPORTED of PREPARE if nodes took part.
+ * - pre_commit: the commit begins.  pre_prepare: PREPARE TRANSACTION begins.  Both may raise errors of nodes.  PREPARE
+ * also raises FEATURE_NOT_SUPPORTED if nodes took part.
  *
- * end: the transaction has ended (XACT_EVENT_COMMIT, _ABORT or _PREPARE). end_level: the
- * subtransaction level has ended.  Both must not raise.
+ * - end: the transaction has ended (XACT_EVENT_COMMIT, _ABORT or _PREPARE).  end_level: the subtransaction level has
+ * ended.  Both must not raise.
  */
 extern void shard_txn_pre_commit(void);
 extern void shard_txn_pre_prepare(void);

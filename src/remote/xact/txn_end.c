@@ -14,8 +14,8 @@
  *	   = '1pc', or in recovery --------> COMMIT on all in parallel, waited for (not if shards have replicas)
  *
  * "Several" counts connections: to several nodes, or the writer and the extra writers of one node.
- * Each of them has a remote transaction, and all must end alike.  Shards with copies include those
- * whose copies are stale.
+ * Each of them has a remote transaction, and all must end alike.  Shards with replicas include those
+ * whose replicas are stale.
  *
  * "Nothing local to commit" means that the local transaction cannot fail any more after the node
  * has committed.  What PostgreSQL 15 to 19 still does after XACT_EVENT_PRE_COMMIT, in
@@ -521,8 +521,8 @@ abort_on_conn(ShardConn *conn, void *arg)
 	conn->xact.savepoint_sent = 0;
 	stop_running(conn, plan->deadline);
 	/*
-	 * The COMMIT of a read transaction was usually sent a moment ago, when its snapshot was
-	 * released.  But its answer may be what the user has cancelled the wait for.
+	 * The COMMIT of a read transaction is usually sent shortly before, when its snapshot is released.  If the user has
+	 * cancelled, the session may have been waiting for just this answer.
 	 */
 	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
 		conn->state = SHARD_CONN_BROKEN;
@@ -618,8 +618,8 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 	bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, plan->level);
 
 	/*
-	 * a transaction with one snapshot keeps its writer, which may still be connecting without
-	 * anyone waiting for it
+	 * a transaction with one snapshot keeps its writer, which may still be connecting although no statement waits for
+	 * it
 	 */
 	shard_connection_pause(conn);
 	if (conn->xact.depth < plan->level && !(whole && shard_connection_in_xact(conn)))

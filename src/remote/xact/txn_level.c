@@ -103,7 +103,7 @@ shard_txn_level_end(int level, bool committed)
 
 		if (each->level < level)
 			continue;
-		/* what a cursor began in that level continues in its parent, also after a rollback */
+		/* a cursor of that level belongs to the parent from here on, also after a rollback */
 		each->level = level - 1;
 		if (!committed && !each->undone)
 		{

@@ -2,9 +2,9 @@
  * txn_level.h
  *	  Nesting levels that follow their subtransactions.
  *
- * When a subtransaction ends, what began in it belongs to its parent, and a later subtransaction
- * may get its number.  After a rollback its locks and changes are gone, so nothing that began in it
- * may continue to lock or change (remote/run/stream.c).
+ * When a subtransaction ends, everything that began in it belongs to its parent.  A later subtransaction may get its
+ * number.  After a rollback the subtransaction's locks and changes are gone.  So a statement that began in it must not
+ * continue to lock or change rows (remote/run/stream.c).
  */
 #ifndef SHARDFDW_TXN_LEVEL_H
 #define SHARDFDW_TXN_LEVEL_H
@@ -34,9 +34,9 @@ extern CommandId shard_txn_level_command(void);
 extern ShardTxnLevel *shard_txn_level_create(MemoryContext cxt);
 
 /*
- * number: distinguishes the subtransaction of level from earlier ones of the same level, in the
- * names of savepoints. new_savepoint: the same, called for each savepoint that is created, since
- * only levels that had a savepoint are counted.
+ * shard_txn_level_number() distinguishes the subtransaction of level from earlier ones of the same level, in the names
+ * of savepoints.  Call new_savepoint for each savepoint that is created, because only levels with a savepoint are
+ * counted.
  */
 extern uint32 shard_txn_level_number(int level);
 extern uint32 shard_txn_level_new_savepoint(int level);

@@ -34,8 +34,8 @@ typedef struct ShardWritten
 } ShardWritten;
 
 /*
- * The subtransaction of level has ended: forgets what writer wrote in it (rolled back), or moves
- * that to the parent level (committed).
+ * The subtransaction of level has ended.  If it was rolled back, drops the notes of what writer wrote in it.  If it was
+ * committed, moves the notes to the parent level.
  */
 extern void shard_txn_end_written(ShardWriter *writer, int level, bool committed);
 
