@@ -468,12 +468,6 @@ shard_convert_value(ShardSelect *select, Node *expr)
 	return convert_param(expr, &cxt);
 }
 
-Expr *
-shard_select_convert(ShardSelect *select, Expr *expr)
-{
-	return shard_convert_expr(select, select->level, expr);
-}
-
 Node *
 shard_select_prune_clause(ShardSelect *select, Node *clause)
 {

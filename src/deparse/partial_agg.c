@@ -237,14 +237,14 @@ partial_aggref(const ShardMap *map, const Aggref *agg)
 static void
 output_partial_aggregate(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
 {
-	ShardSelectOutput *output;
+	ShardOutput *output;
 	ShardStateFormat format;
 
 	shard_select_output(select, partial_aggref(map, agg), target);
 	if (agg->aggtranstype == INTERNALOID && shard_partial_state_format(agg, &format))
 	{
 		output = llast(select->outputs);
-		output->kind = SHARD_SELECT_STATE;
+		output->kind = SHARD_OUTPUT_STATE;
 		output->typmod = format;
 		output->type = linitial_oid(agg->aggargtypes);
 	}
@@ -270,8 +270,7 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 {
 	ShardPartialKind kind = shard_partial_agg_kind(map, agg);
 	Expr	   *arg = agg->args ? linitial_node(TargetEntry, agg->args)->expr : NULL;
-	ShardSelectKind output_kind;
-	ShardSelectOutput *output;
+	ShardOutputKind output_kind;
 	Expr	   *count;
 	Expr	   *sum;
 	Expr	   *squares = NULL;
@@ -294,23 +293,23 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 			shard_select_output(select, interval_array_state(agg, arg), target);
 			return;
 		case SHARD_PARTIAL_INT8_SUM:
-			output_kind = SHARD_SELECT_INT8_SUM;
+			output_kind = SHARD_OUTPUT_INT8_SUM;
 			sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_NUMERIC_SUM:
-			output_kind = SHARD_SELECT_NUMERIC_SUM;
+			output_kind = SHARD_OUTPUT_NUMERIC_SUM;
 			sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, INTERNALOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_INTERVAL_SUM:
-			output_kind = SHARD_SELECT_INTERVAL_SUM;
+			output_kind = SHARD_OUTPUT_INTERVAL_SUM;
 			sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERNALOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_POLY_VARIANCE:
-			output_kind = SHARD_SELECT_POLY_VARIANCE;
+			output_kind = SHARD_OUTPUT_POLY_VARIANCE;
 			squares = sum_of_squares(agg, arg, &sum);
 			break;
 		case SHARD_PARTIAL_NUMERIC_VARIANCE:
-			output_kind = SHARD_SELECT_NUMERIC_VARIANCE;
+			output_kind = SHARD_OUTPUT_NUMERIC_VARIANCE;
 			squares = sum_of_squares(agg, arg, &sum);
 			break;
 		default:
@@ -326,16 +325,11 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 		count = (Expr *) make_one();
 	else
 		count = make_count(agg, arg);
-	shard_select_add_column(select, shard_select_convert(select, count));
-	shard_select_add_column(select, shard_select_convert(select, sum));
+	shard_select_add_column(select, shard_convert_expr(select, select->level, count));
+	shard_select_add_column(select, shard_convert_expr(select, select->level, sum));
 	if (squares != NULL)
-		shard_select_add_column(select, shard_select_convert(select, squares));
-	output = palloc0(sizeof(ShardSelectOutput));
-	output->kind = output_kind;
-	output->target = target;
-	output->type = BYTEAOID;
-	output->typmod = -1;
-	select->outputs = lappend(select->outputs, output);
+		shard_select_add_column(select, shard_convert_expr(select, select->level, squares));
+	shard_select_add_output(select, output_kind, target, BYTEAOID, -1);
 }
 
 static bool

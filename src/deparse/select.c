@@ -68,28 +68,24 @@ shard_select_add_column(ShardSelect *select, Expr *converted)
 	*list = lappend(*list, makeTargetEntry(converted, list_length(*list) + 1, NULL, false));
 }
 
-static ShardSelectOutput *
-add_output(ShardSelect *select, ShardSelectKind kind, int target, Oid type, int32 typmod)
+void
+shard_select_add_output(ShardSelect *select, ShardOutputKind kind, int target, Oid type, int32 typmod)
 {
-	ShardSelectOutput *output = palloc0(sizeof(ShardSelectOutput));
+	ShardOutput *output = palloc(sizeof(ShardOutput));
 
-	output->kind = kind;
-	output->target = target;
-	output->type = type;
-	output->typmod = typmod;
+	*output = (ShardOutput) {kind, target, type, typmod};
 	select->outputs = lappend(select->outputs, output);
-	return output;
 }
 
 Expr *
-shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind)
+shard_select_wire_form(Expr *expr, Oid type, ShardOutputKind *kind)
 {
 	if (shard_type_io_binary_output(type))
 	{
-		*kind = SHARD_SELECT_VALUE;
+		*kind = SHARD_OUTPUT_VALUE;
 		return shard_convert_typed(expr, type);
 	}
-	*kind = SHARD_SELECT_TEXT;
+	*kind = SHARD_OUTPUT_TEXT;
 	return shard_convert_text(expr, type);
 }
 
@@ -97,11 +93,11 @@ void
 shard_select_output(ShardSelect *select, Expr *expr, int target)
 {
 	Oid			type = exprType((Node *) expr);
-	ShardSelectKind kind;
-	Expr	   *form = shard_select_wire_form(shard_select_convert(select, expr), type, &kind);
+	ShardOutputKind kind;
+	Expr	   *form = shard_select_wire_form(shard_convert_expr(select, select->level, expr), type, &kind);
 
 	shard_select_add_column(select, form);
-	add_output(select, kind, target, type, exprTypmod((Node *) expr));
+	shard_select_add_output(select, kind, target, type, exprTypmod((Node *) expr));
 }
 
 /*
@@ -156,7 +152,7 @@ shard_select_output_system(ShardSelect *select, AttrNumber attno, bool for_modif
 	else
 		expr = (Expr *) makeVar(1, attno, att->atttypid, -1, InvalidOid, 0);
 	shard_select_add_column(select, expr);
-	add_output(select, SHARD_SELECT_SYSTEM, attno, att->atttypid, -1);
+	shard_select_add_output(select, SHARD_OUTPUT_SYSTEM, attno, att->atttypid, -1);
 }
 
 void
@@ -200,7 +196,7 @@ shard_select_update(ShardSelect *select, List *assignments)
 	{
 		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
 
-		entry->expr = shard_select_convert(select, entry->expr);
+		entry->expr = shard_convert_expr(select, select->level, entry->expr);
 		select->query->targetList = lappend(select->query->targetList, entry);
 	}
 }

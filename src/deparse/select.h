@@ -15,28 +15,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
-
-/* How remote columns become one attribute.  Names as in plan/plan_private.h, which this header must not include. */
-typedef enum ShardSelectKind
-{
-	SHARD_SELECT_VALUE,
-	SHARD_SELECT_TEXT,
-	SHARD_SELECT_SYSTEM,
-	SHARD_SELECT_INT8_SUM,
-	SHARD_SELECT_NUMERIC_SUM,
-	SHARD_SELECT_INTERVAL_SUM,
-	SHARD_SELECT_POLY_VARIANCE,
-	SHARD_SELECT_NUMERIC_VARIANCE,
-	SHARD_SELECT_STATE
-} ShardSelectKind;
-
-typedef struct ShardSelectOutput
-{
-	ShardSelectKind kind;
-	int			target;			/* 0-based attribute of the scan slot; SHARD_SELECT_SYSTEM: attribute number */
-	Oid			type;
-	int32		typmod;
-} ShardSelectOutput;
+#include "output.h"
 
 /* Parameter numbers from here on stand for pieces of SQL text: minus this, the 1-based index in raw_texts. */
 #define SHARD_SELECT_RAW_TEXT 1000000
@@ -80,7 +59,7 @@ typedef struct ShardSelect
 	List	   *relids;			/* OidList: tables that have places in the template; place -n is the nth */
 	List	   *shard_template; /* set if the template is one query per node, see ShardScanPlan */
 	List	   *params;			/* expressions: the scan's parameters, in order */
-	List	   *outputs;		/* of ShardSelectOutput */
+	List	   *outputs;		/* of ShardOutput */
 
 	/* under construction */
 	struct ShardLevel *level;	/* the outermost level, see level.h */
@@ -116,7 +95,7 @@ extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
 extern void shard_select_output_system(ShardSelect *select, AttrNumber attno, bool for_modify);
 
 /* expr, of type, in the transfer form of its value: unchanged, or as text.  Sets *kind. */
-extern Expr *shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind);
+extern Expr *shard_select_wire_form(Expr *expr, Oid type, ShardOutputKind *kind);
 
 /*
  * Adds the partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL), for the nodes of map. shared: another aggregate
@@ -150,8 +129,8 @@ extern void shard_select_delete(ShardSelect *select);
  */
 extern List *shard_select_finish(ShardSelect *select);
 
-/* For partial_agg.c. convert: converts expr for the remote query. add_column: adds a remote column. */
-extern Expr *shard_select_convert(ShardSelect *select, Expr *expr);
+/* For partial_agg.c: add a remote column, and the attribute that is made of the last columns. */
 extern void shard_select_add_column(ShardSelect *select, Expr *converted);
+extern void shard_select_add_output(ShardSelect *select, ShardOutputKind kind, int target, Oid type, int32 typmod);
 
 #endif

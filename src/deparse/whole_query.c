@@ -548,13 +548,13 @@ make_outputs(Query *query, WholeState *state)
 
 	foreach_node(TargetEntry, entry, columns)
 	{
-		ShardSelectOutput *output;
+		ShardOutput *output;
 		Expr	   *form;
 
 		if (entry->resjunk)
 			continue;
 		entry->expr = grouped_expr(query, entry->expr);
-		output = palloc0(sizeof(ShardSelectOutput));
+		output = palloc0(sizeof(ShardOutput));
 		output->target = target++;
 		output->type = exprType((Node *) entry->expr);
 		output->typmod = exprTypmod((Node *) entry->expr);
@@ -562,12 +562,12 @@ make_outputs(Query *query, WholeState *state)
 		state->whole->outputs = lappend(state->whole->outputs, output);
 
 		/* a session has only one style: the user's, or the portable one that the coordinator reads exactly */
-		if (output->kind == SHARD_SELECT_TEXT && state->cxt.casts_styled &&
+		if (output->kind == SHARD_OUTPUT_TEXT && state->cxt.casts_styled &&
 			shard_rule_is_styled(output->type))
 			shard_whole_refuse(&state->cxt, "conversion through text, and a column that is returned as text");
 
 		/* columns of UNION and similar cannot be changed here, and a sorted column has to keep its type */
-		if (output->kind == SHARD_SELECT_TEXT &&
+		if (output->kind == SHARD_OUTPUT_TEXT &&
 			(query->setOperations != NULL || entry->ressortgroupref != 0))
 			shard_whole_refuse(&state->cxt, "column that is returned as text is sorted or grouped by");
 		if (query->setOperations == NULL)

@@ -22,7 +22,7 @@ typedef struct ShardWholeQuery
 	List	   *sources;		/* list of Node: each of params as it is in the query */
 	List	   *assigned;		/* INSERT: IntList, for each entry of its target list the parameter that is its
 								 * value, or 0 */
-	List	   *outputs;		/* list of ShardSelectOutput: its result columns; NIL without RETURNING */
+	List	   *outputs;		/* list of ShardOutput: its result columns; NIL without RETURNING */
 } ShardWholeQuery;
 
 /*

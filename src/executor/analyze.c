@@ -189,7 +189,7 @@ choose_method(Relation relation, const RemoteTable *table, int targrows)
  */
 static int
 build_query(Relation relation, SamplingMethod method, double fraction, double blocks,
-			StringInfo sql, ShardDecodeColumn *columns)
+			StringInfo sql, ShardOutput *columns)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
 	int			ncolumns = 0;
@@ -206,7 +206,7 @@ build_query(Relation relation, SamplingMethod method, double fraction, double bl
 		if (ncolumns > 0)
 			appendStringInfoString(sql, ", ");
 		shard_dml_append_column(sql, RelationGetRelid(relation), att->attnum);
-		columns[ncolumns].kind = binary ? SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
+		columns[ncolumns].kind = binary ? SHARD_OUTPUT_VALUE : SHARD_OUTPUT_TEXT;
 		columns[ncolumns].target = i;
 		columns[ncolumns].type = att->atttypid;
 		columns[ncolumns].typmod = att->atttypmod;
@@ -294,7 +294,7 @@ sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardStreamSpec spec;
 	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
-	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(desc->natts, 1));
+	ShardOutput *columns = palloc(sizeof(ShardOutput) * Max(desc->natts, 1));
 	StringInfoData sql;
 	ShardDecoder *decoder;
 	TupleTableSlot *slot;

@@ -173,29 +173,6 @@ static const struct
 	[SHARD_PLAN_SOURCE] = {sizeof(ShardSourcePlan), source_fields, lengthof(source_fields)}
 };
 
-/* Number of remote columns of an output. */
-int
-shard_output_ncolumns(ShardOutputKind kind)
-{
-	switch (kind)
-	{
-		case SHARD_OUTPUT_VALUE:
-		case SHARD_OUTPUT_TEXT:
-		case SHARD_OUTPUT_SYSTEM:
-		case SHARD_OUTPUT_STATE:
-			return 1;
-		case SHARD_OUTPUT_INT8_SUM:
-		case SHARD_OUTPUT_NUMERIC_SUM:
-		case SHARD_OUTPUT_INTERVAL_SUM:
-			return 2;
-		case SHARD_OUTPUT_POLY_VARIANCE:
-		case SHARD_OUTPUT_NUMERIC_VARIANCE:
-			return 3;
-	}
-	elog(ERROR, "unrecognized output kind: %d", (int) kind);
-	return 0;					/* keep compiler quiet */
-}
-
 /* List of two lists: IntList of kind, target, typmod per output; OidList of types. */
 static List *
 pack_outputs(const ShardOutput *outputs, int noutputs)

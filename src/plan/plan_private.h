@@ -14,6 +14,7 @@
 #include "nodes/nodes.h"
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
+#include "output.h"
 
 /*
  * One remote SQL text for all shards: a list of String and Integer nodes.  A String is literal text. n > 0 is the
@@ -50,31 +51,6 @@ extern List *shard_plan_private_pack(ShardPlanKind kind, const void *plan);
 
 /* Returns the struct of this kind.  Memory: the struct is in the current context; lists and strings are those of packed. */
 extern void *shard_plan_private_unpack(ShardPlanKind kind, List *packed);
-
-/* How remote columns become attributes of the scan's slot. */
-typedef enum ShardOutputKind
-{
-	SHARD_OUTPUT_VALUE,			/* one remote column, the attribute's type */
-	SHARD_OUTPUT_TEXT,			/* one remote column cast to text on the node */
-	SHARD_OUTPUT_SYSTEM,		/* one remote column, the row's system column with number target */
-	SHARD_OUTPUT_INT8_SUM,		/* two: count bigint, sum numeric -> serialized state of sum/avg(int8) */
-	SHARD_OUTPUT_NUMERIC_SUM,	/* two: count bigint, sum numeric -> serialized state of sum/avg(numeric) */
-	SHARD_OUTPUT_INTERVAL_SUM,	/* two: count bigint, sum interval -> serialized state of sum/avg(interval), 17+ */
-	SHARD_OUTPUT_POLY_VARIANCE, /* three: count bigint, sum, sum of squares numeric -> state of stddev(int4) */
-	SHARD_OUTPUT_NUMERIC_VARIANCE,	/* three: the same -> state of stddev(int8), stddev(numeric) */
-	SHARD_OUTPUT_STATE			/* one: serialized state, bytea; typmod: ShardStateFormat, type: see shard_state_check() */
-} ShardOutputKind;
-
-typedef struct ShardOutput
-{
-	ShardOutputKind kind;
-	int			target;			/* 0-based attribute of the scan slot; SHARD_OUTPUT_SYSTEM: attribute number */
-	Oid			type;			/* type of that attribute */
-	int32		typmod;
-} ShardOutput;
-
-/* Number of remote columns of an output. */
-extern int	shard_output_ncolumns(ShardOutputKind kind);
 
 /* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
 typedef struct ShardScanPlan

@@ -8,7 +8,7 @@
  *
  *	   ShardRow --> [op, target] per column --> slot->tts_values --> virtual tuple
  *
- * Assumptions: type_io.c has allowed every SHARD_DECODE_BINARY type.  The node has applied type
+ * Assumptions: type_io.c has allowed every SHARD_OUTPUT_VALUE type.  The node has applied type
  * modifiers and domain constraints when it stored the values, so fast paths and domains do not
  * check them again.
  *
@@ -44,6 +44,7 @@ typedef struct DecodeColumn
 	ShardDecodeOp	op;
 	int			target;			/* 0-based attribute of the slot; OP_SYSTEM: attribute number */
 	int			colno;			/* first remote column */
+	int			ncolumns;		/* number of remote columns */
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
 	Oid			ioparam;
 	int32		typmod;
@@ -75,17 +76,18 @@ struct ShardDecoder
 };
 
 static void
-init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
+init_column(DecodeColumn *column, const ShardOutput *output)
 {
-	Oid			type = spec->type;
+	Oid			type = output->type;
 	const ShardWireForm *form;
 	Oid			func;
 
-	column->target = spec->target;
-	column->typmod = spec->typmod;
-	switch (spec->kind)
+	column->ncolumns = shard_output_ncolumns(output->kind);
+	column->target = output->target;
+	column->typmod = output->typmod;
+	switch (output->kind)
 	{
-		case SHARD_DECODE_BINARY:
+		case SHARD_OUTPUT_VALUE:
 			if (!shard_type_io_binary_output(type))
 				elog(ERROR, "type %u has no portable binary form", type);
 			type = getBaseTypeAndTypmod(type, &column->typmod);
@@ -93,31 +95,31 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 			/* the binary form of an enum is its label */
 			column->op = form != NULL ? form->decode : get_typtype(type) == TYPTYPE_ENUM ? OP_INPUT : OP_RECEIVE;
 			break;
-		case SHARD_DECODE_TEXT:
+		case SHARD_OUTPUT_TEXT:
 			column->op = OP_INPUT;
 			column->text_settings = shard_type_io_text_settings(type);
 			break;
-		case SHARD_DECODE_SYSTEM:
+		case SHARD_OUTPUT_SYSTEM:
 			column->op = OP_SYSTEM;
 			break;
-		case SHARD_DECODE_INT8_SUM:
+		case SHARD_OUTPUT_INT8_SUM:
 			column->op = OP_INT8_SUM;
 			break;
-		case SHARD_DECODE_NUMERIC_SUM:
+		case SHARD_OUTPUT_NUMERIC_SUM:
 			column->op = OP_NUMERIC_SUM;
 			break;
-		case SHARD_DECODE_INTERVAL_SUM:
+		case SHARD_OUTPUT_INTERVAL_SUM:
 			column->op = OP_INTERVAL_SUM;
 			break;
-		case SHARD_DECODE_POLY_VARIANCE:
+		case SHARD_OUTPUT_POLY_VARIANCE:
 			column->op = OP_POLY_VARIANCE;
 			break;
-		case SHARD_DECODE_NUMERIC_VARIANCE:
+		case SHARD_OUTPUT_NUMERIC_VARIANCE:
 			column->op = OP_NUMERIC_VARIANCE;
 			break;
-		case SHARD_DECODE_STATE:
+		case SHARD_OUTPUT_STATE:
 			column->op = OP_STATE;
-			column->format = (ShardStateFormat) spec->typmod;
+			column->format = (ShardStateFormat) output->typmod;
 			column->ioparam = type;
 			break;
 	}
@@ -131,31 +133,23 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 	fmgr_info(func, &column->func);
 }
 
-static int
-remote_columns(ShardDecodeOp op)
-{
-	if (op >= OP_POLY_VARIANCE)
-		return 3;
-	return op >= OP_INT8_SUM ? 2 : 1;
-}
-
 ShardDecoder *
-shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolumns)
+shard_decode_create(TupleDesc desc, const ShardOutput *outputs, int noutputs)
 {
 	ShardDecoder *decoder = palloc0(sizeof(ShardDecoder));
 	bool	   *present = palloc0(sizeof(bool) * Max(desc->natts, 1));
 
 	decoder->desc = desc;
-	decoder->ncolumns = ncolumns;
-	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(ncolumns, 1));
-	for (int i = 0; i < ncolumns; i++)
+	decoder->ncolumns = noutputs;
+	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(noutputs, 1));
+	for (int i = 0; i < noutputs; i++)
 	{
 		DecodeColumn *column = &decoder->columns[i];
 
-		init_column(column, &columns[i]);
+		init_column(column, &outputs[i]);
 		column->colno = decoder->nremote;
-		decoder->nremote += remote_columns(column->op);
-		decoder->has_styled_text |= columns[i].kind == SHARD_DECODE_TEXT &&
+		decoder->nremote += column->ncolumns;
+		decoder->has_styled_text |= outputs[i].kind == SHARD_OUTPUT_TEXT &&
 			(column->text_settings & SHARD_TEXT_STYLED) != 0;
 		if (column->op == OP_SYSTEM)
 		{
@@ -452,7 +446,7 @@ decode_state(DecodeColumn *column, const ShardRow *row)
 
 	check_length(row->lens[column->colno], 8);
 	count = (int64) shard_get_uint64(row->values[column->colno]);
-	for (int i = 1; i < remote_columns(column->op); i++)
+	for (int i = 1; i < column->ncolumns; i++)
 	{
 		sums[i - 1].data = row->values[column->colno + i];
 		sums[i - 1].len = row->lens[column->colno + i];

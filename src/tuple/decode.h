@@ -8,38 +8,14 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
+#include "output.h"
 #include "row.h"
 #include "utils/memutils.h"
 
 typedef struct ShardDecoder ShardDecoder;
 
-/*
- * One entry per output.  The meanings are those of ShardOutput in plan/plan_private.h, repeated
- * here because tuple/ is a layer below planner/.
- */
-typedef enum ShardDecodeKind
-{
-	SHARD_DECODE_BINARY,		/* one column in the type's binary form */
-	SHARD_DECODE_TEXT,			/* one column through the type's input function */
-	SHARD_DECODE_SYSTEM,		/* one column, in binary: system column number target */
-	SHARD_DECODE_INT8_SUM,		/* count, sum -> bytea */
-	SHARD_DECODE_NUMERIC_SUM,
-	SHARD_DECODE_INTERVAL_SUM,
-	SHARD_DECODE_POLY_VARIANCE, /* count, sum, sum of squares -> bytea */
-	SHARD_DECODE_NUMERIC_VARIANCE,
-	SHARD_DECODE_STATE			/* bytea with a state of format typmod, over type */
-} ShardDecodeKind;
-
-typedef struct ShardDecodeColumn
-{
-	ShardDecodeKind kind;
-	int			target;			/* 0-based attribute of the slot; SHARD_DECODE_SYSTEM: attribute number */
-	Oid			type;
-	int32		typmod;
-} ShardDecodeColumn;
-
-/* Memory: decoder in the current context. */
-extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolumns);
+/* A decoder for rows with these columns, and slots of desc.  Memory: current context. */
+extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardOutput *outputs, int noutputs);
 
 /* Number of columns that the remote query must return. */
 extern int	shard_decode_nremote(const ShardDecoder *decoder);

@@ -17,27 +17,26 @@ ShardDecoder *
 shard_row_statement_decoder(Relation rel, List *attnos)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	ShardDecodeColumn *columns;
+	ShardOutput *columns;
 	int			ncolumns = 0;
 
 	if (attnos == NIL)
 		return NULL;
-	columns = palloc0(sizeof(ShardDecodeColumn) * list_length(attnos));
+	columns = palloc0(sizeof(ShardOutput) * list_length(attnos));
 	foreach_int(attno, attnos)
 	{
-		ShardDecodeColumn *col = &columns[ncolumns++];
+		ShardOutput *col = &columns[ncolumns++];
 
 		if (attno < 0)
 		{
-			col->kind = SHARD_DECODE_SYSTEM;
+			col->kind = SHARD_OUTPUT_SYSTEM;
 			col->target = attno;
 		}
 		else
 		{
 			Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
 
-			col->kind = shard_type_io_binary_output(att->atttypid) ?
-				SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
+			col->kind = shard_type_io_binary_output(att->atttypid) ? SHARD_OUTPUT_VALUE : SHARD_OUTPUT_TEXT;
 			col->target = attno - 1;
 			col->type = att->atttypid;
 			col->typmod = att->atttypmod;

@@ -44,10 +44,10 @@ shard_queue_candidates_init(ShardQueueState *state)
 	const ShardQueuePlan *plan = state->plan;
 	int			ncolumns = SHARD_QUEUE_CANDIDATE_COLUMNS + plan->nsort;
 	TupleDesc	desc = CreateTemplateTupleDesc(3 + plan->nsort);
-	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * ncolumns);
+	ShardOutput *columns = palloc0(sizeof(ShardOutput) * ncolumns);
 
 	columns[0].type = INT4OID;
-	columns[1].kind = SHARD_DECODE_SYSTEM;
+	columns[1].kind = SHARD_OUTPUT_SYSTEM;
 	columns[1].target = SelfItemPointerAttributeNumber;
 	columns[2].type = XIDOID;
 	columns[2].target = 1;
@@ -60,7 +60,7 @@ shard_queue_candidates_init(ShardQueueState *state)
 	for (int i = 0; i < plan->nsort; i++)
 	{
 		SortSupport key = &state->sort_keys[i];
-		ShardDecodeColumn *column = &columns[SHARD_QUEUE_CANDIDATE_COLUMNS + i];
+		ShardOutput *column = &columns[SHARD_QUEUE_CANDIDATE_COLUMNS + i];
 
 		column->type = plan->sort_outputs[i].type;
 		column->typmod = plan->sort_outputs[i].typmod;

@@ -184,56 +184,6 @@ prune_by_parameters(ForeignScanState *node)
 	return shard_route_prune_shards(state->maps[0], quals, state->planned);
 }
 
-static ShardDecoder *
-create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
-{
-	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
-	ShardDecoder *decoder;
-
-	for (int i = 0; i < plan->noutputs; i++)
-	{
-		const ShardOutput *output = &plan->outputs[i];
-
-		switch (output->kind)
-		{
-			case SHARD_OUTPUT_VALUE:
-				columns[i].kind = SHARD_DECODE_BINARY;
-				break;
-			case SHARD_OUTPUT_TEXT:
-				columns[i].kind = SHARD_DECODE_TEXT;
-				break;
-			case SHARD_OUTPUT_SYSTEM:
-				columns[i].kind = SHARD_DECODE_SYSTEM;
-				break;
-			case SHARD_OUTPUT_INT8_SUM:
-				columns[i].kind = SHARD_DECODE_INT8_SUM;
-				break;
-			case SHARD_OUTPUT_NUMERIC_SUM:
-				columns[i].kind = SHARD_DECODE_NUMERIC_SUM;
-				break;
-			case SHARD_OUTPUT_INTERVAL_SUM:
-				columns[i].kind = SHARD_DECODE_INTERVAL_SUM;
-				break;
-			case SHARD_OUTPUT_POLY_VARIANCE:
-				columns[i].kind = SHARD_DECODE_POLY_VARIANCE;
-				break;
-			case SHARD_OUTPUT_NUMERIC_VARIANCE:
-				columns[i].kind = SHARD_DECODE_NUMERIC_VARIANCE;
-				break;
-			case SHARD_OUTPUT_STATE:
-				columns[i].kind = SHARD_DECODE_STATE;
-				break;
-		}
-		columns[i].target = output->target;
-		columns[i].type = output->type;
-		columns[i].typmod = output->typmod;
-	}
-	decoder = shard_decode_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
-								  columns, plan->noutputs);
-	pfree(columns);
-	return decoder;
-}
-
 /*
  * Tells the transaction layer how many streams each node will get, so that a node with a single
  * stream needs no transaction.  A scan that may run again announces one more, since its runs must
@@ -301,7 +251,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->view = state->plan->locks_rows ?
 		shard_statement_view_create_locking(estate, state->rels, fsplan->scan.scanrelid) :
 		shard_statement_view_create(estate, state->rels);
-	state->decoder = create_decoder(node, state->plan);
+	state->decoder = shard_decode_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor, state->plan->outputs, state->plan->noutputs);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
 	state->limit = shard_asked_limit("Foreign Scan", state->plan->relids);

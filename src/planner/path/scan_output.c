@@ -17,44 +17,8 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 	ShardOutput *result = palloc(sizeof(ShardOutput) * Max(list_length(outputs), 1));
 
 	*noutputs = 0;
-	foreach_ptr(ShardSelectOutput, from, outputs)
-	{
-		ShardOutput *to = &result[(*noutputs)++];
-
-		switch (from->kind)
-		{
-			case SHARD_SELECT_VALUE:
-				to->kind = SHARD_OUTPUT_VALUE;
-				break;
-			case SHARD_SELECT_TEXT:
-				to->kind = SHARD_OUTPUT_TEXT;
-				break;
-			case SHARD_SELECT_SYSTEM:
-				to->kind = SHARD_OUTPUT_SYSTEM;
-				break;
-			case SHARD_SELECT_INT8_SUM:
-				to->kind = SHARD_OUTPUT_INT8_SUM;
-				break;
-			case SHARD_SELECT_NUMERIC_SUM:
-				to->kind = SHARD_OUTPUT_NUMERIC_SUM;
-				break;
-			case SHARD_SELECT_INTERVAL_SUM:
-				to->kind = SHARD_OUTPUT_INTERVAL_SUM;
-				break;
-			case SHARD_SELECT_POLY_VARIANCE:
-				to->kind = SHARD_OUTPUT_POLY_VARIANCE;
-				break;
-			case SHARD_SELECT_NUMERIC_VARIANCE:
-				to->kind = SHARD_OUTPUT_NUMERIC_VARIANCE;
-				break;
-			case SHARD_SELECT_STATE:
-				to->kind = SHARD_OUTPUT_STATE;
-				break;
-		}
-		to->target = from->target;
-		to->type = from->type;
-		to->typmod = from->typmod;
-	}
+	foreach_ptr(ShardOutput, output, outputs)
+		result[(*noutputs)++] = *output;
 	return result;
 }
 

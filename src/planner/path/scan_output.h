@@ -20,7 +20,7 @@
 extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 									 Bitmapset *columns, bool for_modify);
 
-/* Converts a list of ShardSelectOutput to the plan's array. */
+/* Converts a list of ShardOutput to the plan's array. */
 extern ShardOutput *shard_scan_convert_outputs(List *outputs, int *noutputs);
 
 #endif
