@@ -47,19 +47,25 @@ typedef struct ConvertContext
 
 static Node *convert_mutator(Node *node, ConvertContext *cxt);
 
-/* ($paramno)::type: the cast tells the node the parameter's type. */
-static Node *
-make_param(int paramno, Oid type, Oid collation)
+Param *
+shard_convert_param(int paramno, Oid type, int32 typmod, Oid collation)
 {
 	Param	   *param = makeNode(Param);
 
 	param->paramkind = PARAM_EXTERN;
 	param->paramid = paramno;
 	param->paramtype = type;
-	param->paramtypmod = -1;
+	param->paramtypmod = typmod;
 	param->paramcollid = collation;
 	param->location = -1;
-	return (Node *) makeRelabelType((Expr *) param, type, -1, collation, COERCE_EXPLICIT_CAST);
+	return param;
+}
+
+Expr *
+shard_convert_typed_param(int paramno, Oid type, Oid collation)
+{
+	return (Expr *) makeRelabelType((Expr *) shard_convert_param(paramno, type, -1, collation), type, -1, collation,
+									COERCE_EXPLICIT_CAST);
 }
 
 int
@@ -101,18 +107,8 @@ convert_param(Node *node, ConvertContext *cxt)
 	int			paramno = shard_select_param(cxt->select, (Expr *) node);
 
 	if (cxt->for_pruning)
-	{
-		Param	   *param = makeNode(Param);
-
-		param->paramkind = PARAM_EXTERN;
-		param->paramid = paramno;
-		param->paramtype = type;
-		param->paramtypmod = exprTypmod(node);
-		param->paramcollid = collation;
-		param->location = -1;
-		return (Node *) param;
-	}
-	return name_collation(make_param(paramno, type, collation),
+		return (Node *) shard_convert_param(paramno, type, exprTypmod(node), collation);
+	return name_collation((Node *) shard_convert_typed_param(paramno, type, collation),
 						  collation, get_typcollation(type));
 }
 

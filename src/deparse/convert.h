@@ -41,6 +41,12 @@ extern Expr *shard_convert_text(Expr *expr, Oid type);
 /* expr, without columns: a constant is not changed, any other expression becomes a parameter. */
 extern Node *shard_convert_value(ShardSelect *select, Node *expr);
 
+/* Parameter paramno of a query. */
+extern Param *shard_convert_param(int paramno, Oid type, int32 typmod, Oid collation);
+
+/* ($paramno)::type: the cast tells the node the parameter's type. */
+extern Expr *shard_convert_typed_param(int paramno, Oid type, Oid collation);
+
 /* coalesce(first, second), with the type and collation of first. */
 extern Expr *shard_convert_coalesce(Expr *first, Expr *second);
 

@@ -138,16 +138,9 @@ shard_select_output_system(ShardSelect *select, AttrNumber attno, bool for_modif
 	place->own_from = from_item_with_system_columns(&map->shards[0]);
 	if (for_modify && attno == SelfItemPointerAttributeNumber)
 	{
-		Param	   *param = makeNode(Param);
-
 		select->raw_texts = lappend(select->raw_texts,
 									makeString(ctid_guard(map->shards[0].relation)));
-		param->paramkind = PARAM_EXTERN;
-		param->paramid = SHARD_SELECT_RAW_TEXT + list_length(select->raw_texts);
-		param->paramtype = TIDOID;
-		param->paramtypmod = -1;
-		param->location = -1;
-		expr = (Expr *) param;
+		expr = (Expr *) shard_convert_param(SHARD_SELECT_RAW_TEXT + list_length(select->raw_texts), TIDOID, -1, InvalidOid);
 	}
 	else
 		expr = (Expr *) makeVar(1, attno, att->atttypid, -1, InvalidOid, 0);

@@ -19,6 +19,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "deparse/shippable/shippable.h"
 #include "deparse/shippable/shippable_param.h"
 #include "deparse/shippable/shippable_rule.h"
@@ -74,18 +75,11 @@ param_number(Node *expr, ShardWholeContext *cxt)
 static Node *
 make_param(Node *expr, bool typed, ShardWholeContext *cxt)
 {
-	Param	   *param = makeNode(Param);
+	int			paramno = param_number(expr, cxt);
+	Oid			type = exprType(expr);
 
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = param_number(expr, cxt);
-	param->paramtype = exprType(expr);
-	param->paramtypmod = -1;
-	param->paramcollid = get_typcollation(param->paramtype);
-	param->location = -1;
-	if (!typed)
-		return (Node *) param;
-	return (Node *) makeRelabelType((Expr *) param, param->paramtype, -1, param->paramcollid,
-									COERCE_EXPLICIT_CAST);
+	return typed ? (Node *) shard_convert_typed_param(paramno, type, get_typcollation(type)) :
+		(Node *) shard_convert_param(paramno, type, -1, get_typcollation(type));
 }
 
 static Node *

@@ -33,6 +33,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "query_parts.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -577,19 +578,15 @@ make_outputs(Query *query, WholeState *state)
 
 /* Are expressions compared with each other at some level, as in GROUP BY? */
 static bool
-compares_walker(Node *node, void *context)
+compares(Query *query)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
+	foreach_node(Query, level, shard_query_levels(query))
 	{
-		Query	   *query = (Query *) node;
-
-		return query->groupClause != NIL || query->groupingSets != NIL ||
-			query->distinctClause != NIL || query->hasAggs || query->hasWindowFuncs ||
-			query_tree_walker(query, compares_walker, context, 0);
+		if (level->groupClause != NIL || level->groupingSets != NIL || level->distinctClause != NIL ||
+			level->hasAggs || level->hasWindowFuncs)
+			return true;
 	}
-	return expression_tree_walker(node, compares_walker, context);
+	return false;
 }
 
 /* For each of targets, the columns of an INSERT: the parameter that is its value in converted, or 0. */
@@ -623,7 +620,7 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 
 	query = copyObject(query);
 	query->isReturn = false;	/* the body of a function, which core would print as RETURN */
-	state.cxt.compares = compares_walker((Node *) query, NULL);
+	state.cxt.compares = compares(query);
 	state.cxt.keep_constants = keep_constants;
 	state.whole = palloc0(sizeof(ShardWholeQuery));
 	state.cxt.convert_query = convert_query;

@@ -37,24 +37,6 @@ is_plain_scan(PlanState *ps)
 		!plan->at_once;
 }
 
-/* Returns the remote column (1-based) that is returned unchanged as attribute attno of the scan; 0: none. */
-static int
-remote_column(const ShardScanPlan *plan, AttrNumber attno)
-{
-	int			column = 1;
-
-	for (int i = 0; i < plan->noutputs; i++)
-	{
-		const ShardOutput *output = &plan->outputs[i];
-
-		if (output->target == attno - 1 &&
-			(output->kind == SHARD_OUTPUT_VALUE || output->kind == SHARD_OUTPUT_TEXT))
-			return column;
-		column += shard_output_ncolumns(output->kind);
-	}
-	return 0;
-}
-
 /* False if the result contains something that is not a column of the scan. */
 static bool
 map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
@@ -64,12 +46,9 @@ map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
 	foreach(lc, targetlist)
 	{
 		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
-		int			i = foreach_current_index(lc);
 
-		if (entry->resjunk || !IsA(entry->expr, Var))
-			return false;
-		columns[i] = remote_column(plan, ((Var *) entry->expr)->varattno);
-		if (columns[i] == 0)
+		if (entry->resjunk || !IsA(entry->expr, Var) ||
+			shard_scan_find_output(plan, ((Var *) entry->expr)->varattno, &columns[foreach_current_index(lc)]) == NULL)
 			return false;
 	}
 	return true;
@@ -89,19 +68,14 @@ render(const ShardQuery *query, const int *shardnos, int nshards, StringInfo buf
 {
 	const ScanQuery *scan_query = (const ScanQuery *) query;
 	const ShardScanState *scan = scan_query->node->fdw_state;
-	int			ncolumns = 0;
 
 	for (int i = 0; i < scan_query->desc->natts; i++)
 		appendStringInfo(buf, "%sq.c%d AS %s", i == 0 ? "SELECT " : ", ", scan_query->columns[i],
 						 quote_identifier(NameStr(TupleDescAttr(scan_query->desc, i)->attname)));
 	appendStringInfoString(buf, " FROM (");
 	shard_scan_sql(scan, shardnos, nshards, true, buf);
-	appendStringInfoString(buf, ") AS q(");
-	for (int i = 0; i < scan->plan->noutputs; i++)
-		ncolumns += shard_output_ncolumns(scan->plan->outputs[i].kind);
-	for (int i = 1; i <= ncolumns; i++)
-		appendStringInfo(buf, i == 1 ? "c%d" : ", c%d", i);
 	appendStringInfoChar(buf, ')');
+	shard_scan_append_alias(scan->plan, "q", buf);
 }
 
 ShardQuery *

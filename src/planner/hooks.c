@@ -59,6 +59,7 @@
 #include "planner/router/statement.h"
 #include "planner/router/statement_cache.h"
 #include "planner/window_print.h"
+#include "query_parts.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -148,21 +149,15 @@ find_sharded_walker(Node *node, void *context)
 
 /* Does any level mark rows? */
 static bool
-find_locks_walker(Node *node, void *context)
+locks_rows(Query *query)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
+	foreach_node(Query, level, shard_query_levels(query))
 	{
-		Query	   *query = (Query *) node;
-
-		if (query->rowMarks != NIL ||
-			(query->commandType != CMD_SELECT && query->commandType != CMD_INSERT &&
-			 query->commandType != CMD_UTILITY))
+		if (level->rowMarks != NIL || (level->commandType != CMD_SELECT && level->commandType != CMD_INSERT &&
+									   level->commandType != CMD_UTILITY))
 			return true;
-		return query_tree_walker(query, find_locks_walker, context, 0);
 	}
-	return expression_tree_walker(node, find_locks_walker, context);
+	return false;
 }
 
 /*
@@ -335,7 +330,7 @@ locks_in_parts(Query *query, int cursor_options)
 	Node	   *limit;
 
 	if ((cursor_options & CURSOR_OPT_PARALLEL_OK) != 0 || query->commandType != CMD_SELECT || query->hasModifyingCTE ||
-		!may_lock_rows(query) || !find_locks_walker((Node *) query, NULL))
+		!may_lock_rows(query) || !locks_rows(query))
 		return false;
 	if ((cursor_options & CURSOR_OPT_FAST_PLAN) != 0 || query->limitCount == NULL || query->limitOption != LIMIT_OPTION_COUNT)
 		return true;
@@ -396,7 +391,7 @@ mark_statement(Query *query)
 		shard_decorrelate(query);
 	if (shard_guc_enable_partial_aggregate)
 		shard_two_level_group(query);
-	cxt.any_locks = find_locks_walker((Node *) query, NULL);
+	cxt.any_locks = locks_rows(query);
 	mark_query(query, &cxt, false);
 }
 

@@ -48,6 +48,7 @@
 #include "plan/plan_functions.h"
 #include "planner/system_column.h"
 #include "planner/system_row.h"
+#include "query_parts.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
@@ -407,7 +408,7 @@ check_case(const CaseExpr *expr, CheckContext *cxt)
 static void
 check_condition(Node *condition, const SubLink *sublink, CheckContext *cxt)
 {
-	ShardRowFrame frame = {cxt->scope.frame, cxt->scope.level, sublink, shard_system_row_parts(condition)};
+	ShardRowFrame frame = {cxt->scope.frame, cxt->scope.level, sublink, shard_query_conditions(condition)};
 
 	cxt->scope.frame = &frame;
 	(void) check_walker((Node *) frame.conditions, cxt);
@@ -423,7 +424,7 @@ check_query(Query *query, CheckContext *cxt)
 	List	   *exprs;
 
 	if (merge_condition != NULL)
-		frame.conditions = list_concat(frame.conditions, shard_system_row_parts(*merge_condition));
+		frame.conditions = list_concat(frame.conditions, shard_query_conditions(*merge_condition));
 	cxt->scope.level = level;
 	cxt->scope.frame = &frame;
 	foreach_ptr(List, set, grouping_sets(cxt))
@@ -601,15 +602,17 @@ shard_system_column_leave(ShardSystemColumns outer)
 }
 
 static bool
-find_function_walker(Node *node, void *arg)
+has_functions_in_from(Query *query)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-		return ((RangeTblEntry *) node)->rtekind == RTE_FUNCTION;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, find_function_walker, arg, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, find_function_walker, arg);
+	foreach_node(Query, level, shard_query_levels(query))
+	{
+		foreach_node(RangeTblEntry, rte, level->rtable)
+		{
+			if (rte->rtekind == RTE_FUNCTION)
+				return true;
+		}
+	}
+	return false;
 }
 
 /* Inlines SQL functions in FROM, as core does later. */
@@ -645,7 +648,7 @@ check_statement(Query *query, bool versions)
 {
 	CheckContext cxt = {.versions = versions};
 
-	if (find_function_walker((Node *) query, NULL))
+	if (has_functions_in_from(query))
 	{
 		PlannerInfo *root = makeNode(PlannerInfo);
 

@@ -28,6 +28,7 @@
 #include "parser/parsetree.h"
 #include "plan/plan_functions.h"
 #include "planner/system_row.h"
+#include "query_parts.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -46,23 +47,6 @@ static const Key tableoid_key = {TableOidAttributeNumber, InvalidOid, InvalidOid
 /* ---------- conditions ---------- */
 
 List *
-shard_system_row_parts(Node *condition)
-{
-	if (condition == NULL)
-		return NIL;
-	if (is_andclause(condition))
-	{
-		List	   *parts = NIL;
-		ListCell   *lc;
-
-		foreach(lc, ((BoolExpr *) condition)->args)
-			parts = list_concat(parts, shard_system_row_parts(lfirst(lc)));
-		return parts;
-	}
-	return list_make1(condition);
-}
-
-List *
 shard_system_row_conditions(Node *from)
 {
 	List	   *conditions = NIL;
@@ -74,13 +58,13 @@ shard_system_row_conditions(Node *from)
 	{
 		foreach(lc, ((FromExpr *) from)->fromlist)
 			conditions = list_concat(conditions, shard_system_row_conditions(lfirst(lc)));
-		return list_concat(conditions, shard_system_row_parts(((FromExpr *) from)->quals));
+		return list_concat(conditions, shard_query_conditions(((FromExpr *) from)->quals));
 	}
 	if (IsA(from, JoinExpr) && ((JoinExpr *) from)->jointype == JOIN_INNER)
 	{
 		conditions = shard_system_row_conditions(((JoinExpr *) from)->larg);
 		conditions = list_concat(conditions, shard_system_row_conditions(((JoinExpr *) from)->rarg));
-		return list_concat(conditions, shard_system_row_parts(((JoinExpr *) from)->quals));
+		return list_concat(conditions, shard_query_conditions(((JoinExpr *) from)->quals));
 	}
 	return NIL;
 }

@@ -69,9 +69,6 @@ typedef struct ShardRowScope
 /* The level of query, which is in parent (NULL: query is the statement). */
 extern ShardRowLevel *shard_system_row_level(ShardRowLevel *parent, const Query *query);
 
-/* The parts of an AND, or the condition itself if it is not an AND. */
-extern List *shard_system_row_parts(Node *condition);
-
 /* Conditions that hold for every row of a FROM item: those of inner joins. */
 extern List *shard_system_row_conditions(Node *from);
 

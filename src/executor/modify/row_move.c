@@ -39,8 +39,8 @@
 #include "executor/modify/row_sink.h"
 #include "executor/scan/nested_write.h"
 #include "executor/scan/statement_view.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
+#include "plan/statement_entry.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -60,10 +60,10 @@ typedef struct MoveTarget
 
 struct ShardRowMove
 {
-	slist_node	link;			/* in moves */
-	EState	   *estate;
+	ShardStatementEntry entry;	/* in moves; the key is the parent */
 	Relation	parent;
 	ShardRouting *routing;
+	List	   *key_attnos;		/* IntList: the parent's key columns, of all levels */
 	Oid			userid;
 	int			nusers;			/* number of begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
@@ -74,12 +74,6 @@ struct ShardRowMove
 
 /* Running UPDATEs, innermost first. */
 static slist_head moves = SLIST_STATIC_INIT(moves);
-
-static void
-forget_move(void *arg)
-{
-	slist_delete(&moves, &((ShardRowMove *) arg)->link);
-}
 
 static bool
 has_triggers(const TriggerDesc *triggers)
@@ -117,33 +111,20 @@ can_move(ResultRelInfo *rinfo)
 		!has_triggers(root->ri_TrigDesc) && !has_triggers(rinfo->ri_TrigDesc);
 }
 
-/* Stores the parent's key columns, of all levels, in attnos, which has room for them.  Returns their number. */
-static int
-key_columns(ShardRowMove *move, AttrNumber attnos[2 * PARTITION_MAX_KEYS])
-{
-	PartitionKey key = RelationGetPartitionKey(move->parent);
-	const ShardLevelKey *below = move->routing->map->part_key;
-	int			nkeys = 0;
-
-	for (int i = 0; i < key->partnatts; i++)
-		attnos[nkeys++] = key->partattrs[i];
-	for (int i = 0; below != NULL && i < below->natts; i++)
-		attnos[nkeys++] = below->attnos[i];
-	return nkeys;
-}
-
 /* Returns the shardno of a row in the parent's format. */
 static int
 route_row(ShardRowMove *move, TupleTableSlot *slot)
 {
-	AttrNumber	attnos[2 * PARTITION_MAX_KEYS];
 	Datum		values[2 * PARTITION_MAX_KEYS];
 	bool		nulls[2 * PARTITION_MAX_KEYS];
-	int			nkeys = key_columns(move, attnos);
+	int			nkeys = 0;
 	int			shardno;
 
-	for (int i = 0; i < nkeys; i++)
-		values[i] = slot_getattr(slot, attnos[i], &nulls[i]);
+	foreach_int(attno, move->key_attnos)
+	{
+		values[nkeys] = slot_getattr(slot, attno, &nulls[nkeys]);
+		nkeys++;
+	}
 	shardno = shard_route_row(move->routing, values, nulls);
 	if (shardno < 0)
 		shard_route_raise_unrouted(move->routing, values, nulls);
@@ -168,7 +149,7 @@ lock_shards(ShardRowMove *move, const Bitmapset *shards)
 		command->label = get_rel_name(relid);
 		command->sql = psprintf("LOCK TABLE ONLY %s IN EXCLUSIVE MODE", shard_dml_remote_name(relid));
 		/* a connection that has locked something exports no snapshot for what the statement reads later */
-		shard_statement_view_pin(move->estate, command->serverid, command->userid);
+		shard_statement_view_pin(move->entry.estate, command->serverid, command->userid);
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);
@@ -198,14 +179,13 @@ only_scan(ModifyTableState *mtstate, Oid *relid)
 static int
 new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colnos, Oid relid)
 {
-	AttrNumber	attnos[2 * PARTITION_MAX_KEYS];
 	Datum		values[2 * PARTITION_MAX_KEYS];
 	bool		nulls[2 * PARTITION_MAX_KEYS];
-	int			nkeys = key_columns(move, attnos);
+	int			nkeys = 0;
 
-	for (int i = 0; i < nkeys; i++)
+	foreach_int(key_attno, move->key_attnos)
 	{
-		AttrNumber	attno = get_attnum(relid, get_attname(RelationGetRelid(move->parent), attnos[i], false));
+		AttrNumber	attno = get_attnum(relid, get_attname(RelationGetRelid(move->parent), key_attno, false));
 		Expr	   *value = NULL;
 		ListCell   *colno,
 				   *target;
@@ -218,7 +198,8 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 		/* evaluating an expression could raise an error although the statement has no rows */
 		if (value == NULL || !(IsA(value, Const) || (IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXTERN)))
 			return -1;
-		values[i] = ExecEvalExprSwitchContext(ExecInitExpr(value, &mtstate->ps), GetPerTupleExprContext(move->estate), &nulls[i]);
+		values[nkeys] = ExecEvalExprSwitchContext(ExecInitExpr(value, &mtstate->ps), GetPerTupleExprContext(move->entry.estate), &nulls[nkeys]);
+		nkeys++;
 	}
 	return shard_route_row(move->routing, values, nulls);
 }
@@ -262,37 +243,29 @@ shard_row_move_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo, Oid userid
 {
 	EState	   *estate = mtstate->ps.state;
 	ShardRowMove *move;
+	Relation	parent;
 	MemoryContext oldcxt;
-	MemoryContextCallback *callback;
-	slist_iter	iter;
 
 	if (!can_move(rinfo))
 		return NULL;
-	slist_foreach(iter, &moves)
+	parent = rinfo->ri_RootResultRelInfo->ri_RelationDesc;
+	move = shard_statement_entry_find(&moves, estate, PointerGetDatum(parent));
+	if (move != NULL)
 	{
-		move = slist_container(ShardRowMove, link, iter.cur);
-		if (move->estate == estate && move->parent == rinfo->ri_RootResultRelInfo->ri_RelationDesc)
-		{
-			move->nusers++;
-			return move;
-		}
+		move->nusers++;
+		return move;
 	}
 
 	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	move = palloc0(sizeof(ShardRowMove));
-	move->estate = estate;
-	move->parent = rinfo->ri_RootResultRelInfo->ri_RelationDesc;
+	move = shard_statement_entry_add(&moves, estate, PointerGetDatum(parent), sizeof(ShardRowMove));
+	move->parent = parent;
 	move->routing = shard_route_open(move->parent);
 	if (move->routing == NULL)
 		elog(ERROR, "relation %u is not sharded", RelationGetRelid(move->parent));
+	move->key_attnos = shard_route_key_attnos(RelationGetRelid(parent));
 	move->userid = userid;
 	move->nusers = 1;
 	move->pending = shard_pending_rows_create(estate, RelationGetRelid(move->parent));
-	callback = palloc0(sizeof(MemoryContextCallback));
-	callback->func = forget_move;
-	callback->arg = move;
-	slist_push_head(&moves, &move->link);
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	if (mtstate->operation == CMD_UPDATE)
 		lock_known_shards(move, mtstate, rinfo);
 	MemoryContextSwitchTo(oldcxt);
@@ -302,7 +275,7 @@ shard_row_move_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo, Oid userid
 void
 shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slot)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->entry.estate->es_query_cxt);
 	TupleConversionMap *to_parent = ExecGetChildToRootMap(rinfo);
 	Bitmapset  *shards;
 
@@ -312,19 +285,19 @@ shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slo
 		shard_pending_rows_set(move->pending, true);
 		move->slot = MakeSingleTupleTableSlot(RelationGetDescr(move->parent), &TTSOpsVirtual);
 	}
-	MemoryContextSwitchTo(GetPerTupleMemoryContext(move->estate));
+	MemoryContextSwitchTo(GetPerTupleMemoryContext(move->entry.estate));
 	if (to_parent != NULL)
 		slot = execute_attr_map_slot(to_parent->attrMap, slot, move->slot);
 
 	/* the parent may be a partition itself */
 	if (move->parent->rd_rel->relispartition)
-		(void) ExecPartitionCheck(rinfo->ri_RootResultRelInfo, slot, move->estate, true);
+		(void) ExecPartitionCheck(rinfo->ri_RootResultRelInfo, slot, move->entry.estate, true);
 	shards = bms_make_singleton(shard_map_find(move->routing->map, RelationGetRelid(rinfo->ri_RelationDesc)));
 	shards = bms_del_members(bms_add_member(shards, route_row(move, slot)), move->locked);
 	if (!bms_is_empty(shards))
 		lock_shards(move, shards);
 	tuplestore_puttupleslot(move->rows, slot);
-	MemoryContextSwitchTo(move->estate->es_query_cxt);
+	MemoryContextSwitchTo(move->entry.estate->es_query_cxt);
 	move->locked = bms_add_members(move->locked, shards);
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -347,7 +320,7 @@ insert_rows(ShardRowMove *move)
 {
 	TupleTableSlot *stored = MakeSingleTupleTableSlot(RelationGetDescr(move->parent),
 													  &TTSOpsMinimalTuple);
-	ShardRowSink *sink = shard_row_sink_get(move->estate, false);
+	ShardRowSink *sink = shard_row_sink_get(move->entry.estate, false);
 	MoveTarget *targets = palloc0(sizeof(MoveTarget) * move->routing->map->nshards);
 
 	while (tuplestore_gettupleslot(move->rows, true, false, stored))
@@ -361,8 +334,8 @@ insert_rows(ShardRowMove *move)
 			open_target(move, sink, target, &move->routing->map->shards[shardno]);
 		if (target->map != NULL)
 			slot = execute_attr_map_slot(target->map->attrMap, stored, target->slot);
-		shard_row_sink_put(target->sink, move->estate, slot);
-		ResetPerTupleExprContext(move->estate);
+		shard_row_sink_put(target->sink, move->entry.estate, slot);
+		ResetPerTupleExprContext(move->entry.estate);
 	}
 	shard_row_sink_release(sink);
 
@@ -385,7 +358,7 @@ shard_row_move_end(ShardRowMove *move)
 		return;
 	if (move->rows != NULL)
 	{
-		oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
+		oldcxt = MemoryContextSwitchTo(move->entry.estate->es_query_cxt);
 		insert_rows(move);
 		shard_pending_rows_set(move->pending, false);
 		ExecDropSingleTupleTableSlot(move->slot);

@@ -674,7 +674,7 @@ take_row(ForeignScanState *node, ShardRow *row)
 	return false;
 }
 
-/* Returns the next row of the present turn; see fetch_row(). */
+/* Returns the next row of the present turn; see shardIterateForeignScan(). */
 static TupleTableSlot *
 fetch_row_of_turn(ForeignScanState *node)
 {
@@ -705,8 +705,8 @@ fetch_row_of_turn(ForeignScanState *node)
  * Returns the next row, in the scan's slot or in a slot of merge.c.  Empty at the end, or if
  * async_mode forbids waiting.
  */
-static TupleTableSlot *
-fetch_row(ForeignScanState *node)
+TupleTableSlot *
+shardIterateForeignScan(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 	TupleTableSlot *slot;
@@ -716,12 +716,6 @@ fetch_row(ForeignScanState *node)
 		slot = fetch_row_of_turn(node);
 	while (TupIsNull(slot) && !state->would_wait && next_turn(node));
 	return slot;
-}
-
-TupleTableSlot *
-shardIterateForeignScan(ForeignScanState *node)
-{
-	return fetch_row(node);
 }
 
 void
@@ -797,7 +791,7 @@ shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)
 
 	if (((Scan *) node->ss.ps.plan)->scanrelid > 0)
 		return true;
-	row = fetch_row(node);
+	row = shardIterateForeignScan(node);
 	if (row != slot)
 		ExecCopySlot(slot, row);
 	return !TupIsNull(slot);

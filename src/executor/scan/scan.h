@@ -115,9 +115,7 @@ typedef struct ShardScanState
 	/* for EXPLAIN ANALYZE: sums over closed streams */
 	uint64		rows;
 	uint64		bytes;
-	int			nconns;
-	int			maxconns;
-	const void **conns;			/* distinct connections */
+	List	   *conns;			/* distinct connections */
 	ShardScanFigures *figures;	/* maps[0]->nshards of them; NULL if not needed */
 } ShardScanState;
 
@@ -172,6 +170,15 @@ extern void shard_scan_count_source(ShardScanState *state, int i);
 extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
 
 /* ---- scan_sql.c, merge.c ---- */
+
+/*
+ * Returns the output that is attribute attno of the slot, unchanged or as text; NULL: there is none.
+ * *colno: number of its remote column (1-based).
+ */
+extern const ShardOutput *shard_scan_find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno);
+
+/* Appends " AS alias(c1, c2, ...)", with a name for each column of the remote query. */
+extern void shard_scan_append_alias(const ShardScanPlan *plan, const char *alias, StringInfo buf);
 
 /* Returns the parameters' values for the query of one shard.  Memory: current context. */
 extern const char *const *shard_scan_values(const ShardScanState *state, int shardno);

@@ -10,18 +10,13 @@
 #include "tuple/decode.h"
 #include "utils/memutils.h"
 
-static bool
-add_connection(const void **conns, int *nconns, const void *conn)
+/* Adds the connection that stream has used, if any. */
+static List *
+add_connection(List *conns, ShardStream *stream)
 {
-	if (conn == NULL)
-		return false;
-	for (int i = 0; i < *nconns; i++)
-	{
-		if (conns[i] == conn)
-			return false;
-	}
-	conns[(*nconns)++] = conn;
-	return true;
+	const void *conn = shard_stream_conn_id(stream);
+
+	return conn == NULL ? conns : list_append_unique_ptr(conns, unconstify(void *, conn));
 }
 
 static double
@@ -56,23 +51,15 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 {
 	ShardScanState *state = node->fdw_state;
 	ShardStream *stream = state->streams[i];
+	MemoryContext oldcxt;
 
 	if (state->figures != NULL)
 		shard_scan_count_source(state, i);
 	state->rows += shard_stream_rows(stream);
 	state->bytes += shard_stream_bytes(stream);
-	if (state->nconns == state->maxconns)
-	{
-		MemoryContext oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-
-		state->maxconns = Max(16, state->maxconns * 2);
-		if (state->conns == NULL)
-			state->conns = palloc(sizeof(void *) * state->maxconns);
-		else
-			state->conns = repalloc(state->conns, sizeof(void *) * state->maxconns);
-		MemoryContextSwitchTo(oldcxt);
-	}
-	add_connection(state->conns, &state->nconns, shard_stream_conn_id(stream));
+	oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	state->conns = add_connection(state->conns, stream);
+	MemoryContextSwitchTo(oldcxt);
 	state->streams[i] = NULL;
 	state->sources[i].cursor_made |= shard_stream_is_sent(stream);
 	shard_stream_close(stream);
@@ -101,20 +88,18 @@ shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 void
 shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns)
 {
-	const void **conns = palloc(sizeof(void *) * (state->nconns + state->nsources + 1));
+	List	   *conns = list_copy(state->conns);
 
 	*rows = state->rows;
 	*bytes = state->bytes;
-	*nconns = state->nconns;
-	for (int i = 0; i < state->nconns; i++)
-		conns[i] = state->conns[i];
 	for (int i = 0; i < state->nsources; i++)
 	{
 		if (state->streams[i] == NULL)
 			continue;
 		*rows += shard_stream_rows(state->streams[i]);
 		*bytes += shard_stream_bytes(state->streams[i]);
-		add_connection(conns, nconns, shard_stream_conn_id(state->streams[i]));
+		conns = add_connection(conns, state->streams[i]);
 	}
-	pfree(conns);
+	*nconns = list_length(conns);
+	list_free(conns);
 }

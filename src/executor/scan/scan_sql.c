@@ -64,14 +64,10 @@ append_union(const ShardScanState *state, const ShardTemplate *template,
 	}
 }
 
-/*
- * Returns the output for attribute attno of the slot. *colno: number of its first remote column
- * (0-based).
- */
-static const ShardOutput *
-find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
+const ShardOutput *
+shard_scan_find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
 {
-	*colno = 0;
+	*colno = 1;
 	for (int i = 0; i < plan->noutputs; i++)
 	{
 		const ShardOutput *output = &plan->outputs[i];
@@ -81,8 +77,20 @@ find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
 			return output;
 		*colno += shard_output_ncolumns(output->kind);
 	}
-	elog(ERROR, "rows are sorted by attribute %d, which no remote column gives", attno);
-	return NULL;				/* keep compiler quiet */
+	return NULL;
+}
+
+void
+shard_scan_append_alias(const ShardScanPlan *plan, const char *alias, StringInfo buf)
+{
+	int			ncolumns = 0;
+
+	for (int i = 0; i < plan->noutputs; i++)
+		ncolumns += shard_output_ncolumns(plan->outputs[i].kind);
+	appendStringInfo(buf, " AS %s(", alias);
+	for (int i = 1; i <= ncolumns; i++)
+		appendStringInfo(buf, i == 1 ? "c%d" : ", c%d", i);
+	appendStringInfoChar(buf, ')');
 }
 
 /* " COLLATE schema.name", independent of the search path */
@@ -106,14 +114,16 @@ append_order(const ShardScanPlan *plan, StringInfo buf)
 	for (int i = 0; i < list_length(plan->sort_columns); i++)
 	{
 		int			colno;
-		const ShardOutput *output = find_output(plan, list_nth_int(plan->sort_columns, i), &colno);
+		const ShardOutput *output = shard_scan_find_output(plan, list_nth_int(plan->sort_columns, i), &colno);
 		Oid			collation = list_nth_oid(plan->sort_collations, i);
 
+		if (output == NULL)
+			elog(ERROR, "rows are sorted by attribute %d, which no remote column gives", list_nth_int(plan->sort_columns, i));
 		appendStringInfoString(buf, i == 0 ? " ORDER BY " : ", ");
 		if (output->kind == SHARD_OUTPUT_TEXT)
-			appendStringInfo(buf, "(c%d)::%s", colno + 1, shard_type_io_cast_name(output->type));
+			appendStringInfo(buf, "(c%d)::%s", colno, shard_type_io_cast_name(output->type));
 		else
-			appendStringInfo(buf, "c%d", colno + 1);
+			appendStringInfo(buf, "c%d", colno);
 		if (OidIsValid(collation))
 			append_collation(buf, collation);
 		appendStringInfo(buf, " USING %s", shard_qualified_operator(list_nth_oid(plan->sort_operators, i)));
@@ -127,18 +137,11 @@ static void
 append_sorted_union(const ShardScanState *state, const int *shardnos, int nshards,
 					bool literals, StringInfo buf)
 {
-	const ShardScanPlan *plan = state->plan;
-	int			ncolumns = 0;
-
-	for (int i = 0; i < plan->noutputs; i++)
-		ncolumns += shard_output_ncolumns(plan->outputs[i].kind);
 	appendStringInfoString(buf, "SELECT * FROM (");
-	append_union(state, plan->template, shardnos, nshards, literals, buf);
-	appendStringInfoString(buf, ") AS u(");
-	for (int i = 0; i < ncolumns; i++)
-		appendStringInfo(buf, i == 0 ? "c%d" : ", c%d", i + 1);
+	append_union(state, state->plan->template, shardnos, nshards, literals, buf);
 	appendStringInfoChar(buf, ')');
-	append_order(plan, buf);
+	shard_scan_append_alias(state->plan, "u", buf);
+	append_order(state->plan, buf);
 }
 
 void

@@ -26,6 +26,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/path/early_stop.h"
+#include "query_parts.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -173,19 +174,13 @@ level_stops_early(Query *query)
 		!is_steady(rte->relid, ref->rtindex, make_ands_implicit((Expr *) query->jointree->quals));
 }
 
-static bool
-stops_early_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-		return level_stops_early((Query *) node) ||
-			query_tree_walker((Query *) node, stops_early_walker, context, 0);
-	return expression_tree_walker(node, stops_early_walker, context);
-}
-
 bool
 shard_early_stop_of_statement(Query *query)
 {
-	return stops_early_walker((Node *) query, NULL);
+	foreach_node(Query, level, shard_query_levels(query))
+	{
+		if (level_stops_early(level))
+			return true;
+	}
+	return false;
 }

@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "catalog/route.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -65,15 +66,9 @@ make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
 {
 	KeyFilter  *result = palloc(sizeof(KeyFilter));
 	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
-	Param	   *param = makeNode(Param);
 	bool		converted = key->value_type != exprType((Node *) key->outer);
-
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = unseen ? SHARD_SELECT_UNSEEN : 0;
-	param->paramtype = get_array_type(key->value_type);
-	param->paramtypmod = -1;
-	param->paramcollid = get_typcollation(param->paramtype);
-	param->location = -1;
+	Oid			array = get_array_type(key->value_type);
+	Param	   *param = shard_convert_param(unseen ? SHARD_SELECT_UNSEEN : 0, array, -1, get_typcollation(array));
 
 	filter->opno = converted ? lookup_type_cache(key->value_type, TYPECACHE_EQ_OPR)->eq_opr : key->opno;
 	filter->opfuncid = get_opcode(filter->opno);

@@ -26,13 +26,13 @@
 #include "catalog/partition.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "optimizer/prep.h"
 #include "parser/parsetree.h"
 #include "plan/plan_functions.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
+#include "query_parts.h"
 
 /* Tables of the statement that is being planned. */
 static ShardLateLocks late;
@@ -68,34 +68,21 @@ has_local(List *tables)
 	return false;
 }
 
-static bool
-find_tables_walker(Node *node, void *context)
-{
-	ShardLateLocks *locks = context;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		Query	   *query = (Query *) node;
-		List	   *skipped = NIL;
-
-		add_tables(query, &skipped, &locks->others);
-		if (query->limitCount != NULL || query->limitOffset != NULL)
-			locks->tables = list_concat_unique_oid(locks->tables, skipped);
-		locks->unchecked |= has_local(skipped) || has_local(locks->others);
-		return query_tree_walker(query, find_tables_walker, context, 0);
-	}
-	return expression_tree_walker(node, find_tables_walker, context);
-}
-
 ShardLateLocks
 shard_late_lock_enter(Query *query, bool in_parts)
 {
 	ShardLateLocks outer = late;
 	ShardLateLocks locks = {0};
 
-	(void) find_tables_walker((Node *) query, &locks);
+	foreach_node(Query, level, shard_query_levels(query))
+	{
+		List	   *skipped = NIL;
+
+		add_tables(level, &skipped, &locks.others);
+		if (level->limitCount != NULL || level->limitOffset != NULL)
+			locks.tables = list_concat_unique_oid(locks.tables, skipped);
+		locks.unchecked |= has_local(skipped) || has_local(locks.others);
+	}
 	locks.unchecked = locks.unchecked && !in_parts && query->commandType == CMD_SELECT && !query->hasModifyingCTE &&
 		(shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) == 0;
 	late = locks;

@@ -25,6 +25,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_oper.h"
 #include "planner/rewrite/correlated.h"
+#include "query_parts.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -93,21 +94,18 @@ find_levels(Node *expr)
 }
 
 static bool
-has_sharded_walker(Node *node, void *context)
+has_sharded(Query *query)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
+	foreach_node(Query, level, shard_query_levels(query))
 	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-
-		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE &&
-			rte->inh && shard_map_get_levels(rte->relid, false) != NULL;
+		foreach_node(RangeTblEntry, rte, level->rtable)
+		{
+			if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE &&
+				rte->inh && shard_map_get_levels(rte->relid, false) != NULL)
+				return true;
+		}
 	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_sharded_walker, context,
-								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, has_sharded_walker, context);
+	return false;
 }
 
 static bool
@@ -426,22 +424,6 @@ has_right_form(const Query *sub)
 		sub->setOperations == NULL && !has_full_join(sub);
 }
 
-/* Flattens nested ANDs into a list of conditions. */
-static List *
-flatten_ands(Node *quals)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	if (quals == NULL)
-		return NIL;
-	if (!is_andclause(quals))
-		return list_make1(quals);
-	foreach(lc, ((BoolExpr *) quals)->args)
-		result = list_concat(result, flatten_ands(lfirst(lc)));
-	return result;
-}
-
 bool
 shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorrelated *result)
 {
@@ -451,10 +433,10 @@ shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorre
 	ListCell   *lc;
 
 	if (!has_right_form(sub) || contain_volatile_functions((Node *) sub) ||
-		!has_sharded_walker((Node *) sub, NULL))
+		!has_sharded(sub))
 		return false;
 
-	quals = flatten_ands(sub->jointree->quals);
+	quals = shard_query_conditions(sub->jointree->quals);
 	foreach(lc, quals)
 	{
 		levels = find_levels(lfirst(lc));

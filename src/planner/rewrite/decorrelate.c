@@ -38,6 +38,7 @@
 #include "parser/parse_oper.h"
 #include "planner/rewrite/correlated.h"
 #include "planner/rewrite/decorrelate.h"
+#include "query_parts.h"
 #include "rewrite/rewriteManip.h"
 
 /* The position of a sub-select in an expression of the outer level. */
@@ -397,22 +398,12 @@ decorrelate_level(Query *query)
 	query->havingQual = replace_mutator(query->havingQual, &cxt);
 }
 
-static bool
-decorrelate_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		(void) query_tree_walker((Query *) node, decorrelate_walker, context, 0);
-		decorrelate_level((Query *) node);
-		return false;
-	}
-	return expression_tree_walker(node, decorrelate_walker, context);
-}
-
 void
 shard_decorrelate(Query *parse)
 {
-	(void) decorrelate_walker((Node *) parse, NULL);
+	List	   *levels = shard_query_levels(parse);
+
+	/* inner levels first */
+	for (int i = list_length(levels) - 1; i >= 0; i--)
+		decorrelate_level(list_nth_node(Query, levels, i));
 }

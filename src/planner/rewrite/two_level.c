@@ -36,6 +36,7 @@
 #include "parser/parse_oper.h"
 #include "planner/rewrite/two_level.h"
 #include "planner/upper/group_parts.h"
+#include "query_parts.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -581,22 +582,12 @@ split_level(Query *query)
 		set_outer(query, make_inner(query, cxt.tlist, group_clause), tlist, having);
 }
 
-static bool
-split_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		(void) query_tree_walker((Query *) node, split_walker, context, 0);
-		split_level((Query *) node);
-		return false;
-	}
-	return expression_tree_walker(node, split_walker, context);
-}
-
 void
 shard_two_level_group(Query *parse)
 {
-	(void) split_walker((Node *) parse, NULL);
+	List	   *levels = shard_query_levels(parse);
+
+	/* inner levels first */
+	for (int i = list_length(levels) - 1; i >= 0; i--)
+		split_level(list_nth_node(Query, levels, i));
 }

@@ -20,10 +20,10 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "guc.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
 #include "planner/router/statement.h"
+#include "query_parts.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -101,34 +101,22 @@ look_at_level(Query *query, SingleContext *cxt)
 		cxt->refused = true;
 }
 
-static bool
-look_walker(Node *node, SingleContext *cxt)
+/* Sets cxt from the tables of query, without its sub-selects. */
+static void
+look_at_tables(Query *query, SingleContext *cxt)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		Query	   *query = (Query *) node;
+		Oid			serverid;
 
-		foreach_node(RangeTblEntry, rte, query->rtable)
-		{
-			Oid			serverid;
-
-			if (rte->rtekind != RTE_RELATION || is_stand_in(rte))
-				continue;
-			serverid = server_of(rte);
-			if (!OidIsValid(serverid) ||
-				(OidIsValid(cxt->serverid) && cxt->serverid != serverid))
-				cxt->refused = true;
-			cxt->serverid = serverid;
-			cxt->ntables++;
-		}
-		if (!cxt->refused)
-			look_at_level(query, cxt);
-		return cxt->refused ||
-			query_tree_walker(query, look_walker, cxt, QTW_IGNORE_JOINALIASES);
+		if (rte->rtekind != RTE_RELATION || is_stand_in(rte))
+			continue;
+		serverid = server_of(rte);
+		if (!OidIsValid(serverid) || (OidIsValid(cxt->serverid) && cxt->serverid != serverid))
+			cxt->refused = true;
+		cxt->serverid = serverid;
+		cxt->ntables++;
 	}
-	return expression_tree_walker(node, look_walker, cxt);
 }
 
 /* Quick test: is it a statement that may be sent as a whole? */
@@ -144,8 +132,15 @@ is_candidate(Query *query)
 			rte->relkind != RELKIND_FOREIGN_TABLE)
 			return false;
 	}
-	look_walker((Node *) query, &cxt);
-	if (cxt.refused || cxt.ntables == 0)
+	foreach_node(Query, level, shard_query_levels(query))
+	{
+		look_at_tables(level, &cxt);
+		if (!cxt.refused)
+			look_at_level(level, &cxt);
+		if (cxt.refused)
+			return false;
+	}
+	if (cxt.ntables == 0)
 		return false;
 	return cxt.worthwhile || (query->commandType != CMD_SELECT && cxt.ntables > 1);
 }

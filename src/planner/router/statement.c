@@ -22,18 +22,11 @@
 #include "planner/path/early_stop.h"
 #include "planner/path/scan_output.h"
 #include "planner/router/statement.h"
+#include "query_parts.h"
 #include "utils/syscache.h"
 
 /* Cost that EXPLAIN shows.  It does not depend on parameters, so that core chooses generic plans. */
 #define STATEMENT_COST	100.0
-
-typedef struct CollectContext
-{
-	PlannedStmt *stmt;
-	bool		first;			/* no user seen yet */
-	bool		differ;
-	Oid			user;
-} CollectContext;
 
 /* A copy for the executor.  Parts that the executor does not need are left out, as in setrefs.c. */
 static RangeTblEntry *
@@ -60,33 +53,23 @@ executor_rte(const RangeTblEntry *rte)
 }
 
 /* Adds the range table entries of query and all lower levels to the statement. */
-static bool
-collect_rtes_walker(Node *node, void *arg)
+static void
+add_rtes(PlannedStmt *stmt, Query *query)
 {
-	CollectContext *cxt = arg;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
+	foreach_node(Query, level, shard_query_levels(query))
 	{
-		Query	   *query = (Query *) node;
-		ListCell   *lc;
-
-		foreach(lc, query->rtable)
+		foreach_node(RangeTblEntry, from, level->rtable)
 		{
-			RangeTblEntry *rte = executor_rte(lfirst_node(RangeTblEntry, lc));
+			RangeTblEntry *rte = executor_rte(from);
 
-			shard_stmt_add_permissions(cxt->stmt, query, rte);
-			cxt->stmt->rtable = lappend(cxt->stmt->rtable, rte);
+			shard_stmt_add_permissions(stmt, level, rte);
+			stmt->rtable = lappend(stmt->rtable, rte);
 			if (rte->rtekind == RTE_RELATION)
-				cxt->stmt->relationOids = lappend_oid(cxt->stmt->relationOids, rte->relid);
-			if (rte->rtekind == RTE_RELATION ||
-				(rte->rtekind == RTE_SUBQUERY && OidIsValid(rte->relid)))
-				shard_stmt_add_unprunable(cxt->stmt, list_length(cxt->stmt->rtable));
+				stmt->relationOids = lappend_oid(stmt->relationOids, rte->relid);
+			if (rte->rtekind == RTE_RELATION || (rte->rtekind == RTE_SUBQUERY && OidIsValid(rte->relid)))
+				shard_stmt_add_unprunable(stmt, list_length(stmt->rtable));
 		}
-		return query_tree_walker(query, collect_rtes_walker, arg, 0);
 	}
-	return expression_tree_walker(node, collect_rtes_walker, arg);
 }
 
 static bool
@@ -260,55 +243,38 @@ make_row_marks(Query *query)
 }
 
 static bool
-locks_rows_walker(Node *node, void *context)
+locks_rows(Query *query)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
+	foreach_node(Query, level, shard_query_levels(query))
 	{
-		if (((Query *) node)->rowMarks != NIL)
+		if (level->rowMarks != NIL)
 			return true;
-		return query_tree_walker((Query *) node, locks_rows_walker, context, 0);
 	}
-	return expression_tree_walker(node, locks_rows_walker, context);
-}
-
-static bool
-collect_user_walker(Node *node, void *arg)
-{
-	CollectContext *cxt = arg;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		Query	   *query = (Query *) node;
-
-		foreach_node(RangeTblEntry, rte, query->rtable)
-		{
-			Oid			user;
-
-			if (rte->rtekind != RTE_RELATION || shard_map_get_levels(rte->relid, false) == NULL)
-				continue;
-			user = shard_rte_check_as_user(query, rte);
-			cxt->differ |= !cxt->first && user != cxt->user;
-			cxt->user = user;
-			cxt->first = false;
-		}
-		return query_tree_walker(query, collect_user_walker, arg, 0);
-	}
-	return expression_tree_walker(node, collect_user_walker, arg);
+	return false;
 }
 
 bool
 shard_statement_user(Query *query, Oid *check_as_user)
 {
-	CollectContext cxt = {0};
+	bool		is_known = false;
 
-	cxt.first = true;
-	collect_user_walker((Node *) query, &cxt);
-	*check_as_user = cxt.user;
-	return !cxt.differ;
+	*check_as_user = InvalidOid;
+	foreach_node(Query, level, shard_query_levels(query))
+	{
+		foreach_node(RangeTblEntry, rte, level->rtable)
+		{
+			Oid			user;
+
+			if (rte->rtekind != RTE_RELATION || shard_map_get_levels(rte->relid, false) == NULL)
+				continue;
+			user = shard_rte_check_as_user(level, rte);
+			if (is_known && user != *check_as_user)
+				return false;
+			*check_as_user = user;
+			is_known = true;
+		}
+	}
+	return true;
 }
 
 /* Copies the properties of query and text to the plan. */
@@ -318,8 +284,7 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 	plan->operation = query->commandType;
 	plan->returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
 	plan->set_processed = query->canSetTag && query->commandType != CMD_SELECT;
-	plan->only_locks = query->commandType == CMD_SELECT && !query->hasModifyingCTE &&
-		locks_rows_walker((Node *) query, NULL);
+	plan->only_locks = query->commandType == CMD_SELECT && !query->hasModifyingCTE && locks_rows(query);
 	plan->on_writer = query->commandType != CMD_SELECT || query->hasModifyingCTE || plan->only_locks;
 	plan->for_values = shard_early_stop_of_statement(query);
 	plan->relids = text->relids;
@@ -335,7 +300,6 @@ make_stmt(Query *query, const char *name, List *exprs, List *custom_private, boo
 {
 	PlannedStmt *stmt = makeNode(PlannedStmt);
 	CustomScan *scan = makeNode(CustomScan);
-	CollectContext cxt = {stmt};
 
 	scan->scan.plan.targetlist = make_target_list(query, &scan->custom_scan_tlist);
 	scan->scan.plan.startup_cost = STATEMENT_COST;
@@ -354,7 +318,7 @@ make_stmt(Query *query, const char *name, List *exprs, List *custom_private, boo
 	stmt->rowMarks = make_row_marks(query);
 	stmt->stmt_location = query->stmt_location;
 	stmt->stmt_len = query->stmt_len;
-	collect_rtes_walker((Node *) query, &cxt);
+	add_rtes(stmt, query);
 	shard_statement_add_domains(stmt, query);
 	return stmt;
 }

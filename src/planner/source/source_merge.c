@@ -29,6 +29,7 @@
 #include "parser/parse_coerce.h"
 #include "planner/source/source_modify.h"
 #include "planner/router/multi_assign.h"
+#include "query_parts.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -299,25 +300,6 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 	return action;
 }
 
-/*
- * Splits a condition at its ANDs and prepares each part separately.  Preparing the whole condition might reduce it to
- * constant false.
- */
-static List *
-split_condition(Node *condition)
-{
-	List	   *clauses = NIL;
-	ListCell   *lc;
-
-	if (condition == NULL)
-		return NIL;
-	if (!is_andclause(condition))
-		return list_make1(shard_source_prepare(condition));
-	foreach(lc, ((BoolExpr *) condition)->args)
-		clauses = list_concat(clauses, split_condition(lfirst(lc)));
-	return clauses;
-}
-
 /* Adds the routing expressions for the columns of key to keys and to info's columns. */
 static List *
 add_keys(ShardSourceInfo *info, PartitionKey key, List *clauses, List *keys)
@@ -338,9 +320,12 @@ shard_source_merge_columns(ShardSourceInfo *info)
 {
 	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
 	Node	   *condition = shard_source_prepare(shard_merge_condition(info->query));
-	List	   *clauses = split_condition(shard_merge_condition(info->query));
+	List	   *clauses = NIL;
 	List	   *keys = NIL;
 
+	/* preparing the whole condition might reduce it to constant false */
+	foreach_ptr(Node, clause, shard_query_conditions(shard_merge_condition(info->query)))
+		clauses = lappend(clauses, shard_source_prepare(clause));
 	info->skip_unrouted = true;
 	keys = add_keys(info, RelationGetPartitionKey(info->rel), clauses, NIL);
 	if (map->part_key != NULL)

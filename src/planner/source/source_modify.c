@@ -31,6 +31,7 @@
 #include "catalog/trigger.h"
 #include "commands/trigger.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -44,6 +45,7 @@
 #include "planner/path/scan_output.h"
 #include "planner/source/source_modify.h"
 #include "planner/router/statement.h"
+#include "query_parts.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -204,13 +206,7 @@ build_text(ShardSourceInfo *info, ShardSourcePlan *plan, CustomScan *cscan)
 	linitial_node(RangeTblEntry, info->level->query->rtable)->inFromCl = false;
 	ncolumns = list_length(info->columns);
 	for (int i = 0; i < ncolumns; i++)
-	{
-		Param	   *array = makeNode(Param);
-
-		array->paramkind = PARAM_EXTERN;
-		array->paramid = ARRAY_PARAM + i;
-		info->select->params = lappend(info->select->params, array);
-	}
+		info->select->params = lappend(info->select->params, shard_convert_param(ARRAY_PARAM + i, InvalidOid, -1, InvalidOid));
 
 	if (info->query->commandType == CMD_INSERT)
 		shard_source_insert_build(info);
@@ -331,36 +327,28 @@ computes_here(const ShardSourceInfo *info)
 		!shard_source_is_shippable(info, shard_source_prepare(conflict->onConflictWhere));
 }
 
-/* Does a sub-select lock rows of a table whose partition tree has the top that context points to? */
-static bool
-locks_tree_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		Query	   *query = (Query *) node;
-
-		foreach_node(RowMarkClause, mark, query->rowMarks)
-		{
-			const RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
-
-			if (rte->rtekind == RTE_RELATION && shard_map_top(rte->relid) == *(Oid *) context)
-				return true;
-		}
-		return query_tree_walker(query, locks_tree_walker, context, 0);
-	}
-	return expression_tree_walker(node, locks_tree_walker, context);
-}
-
-/* May the source lock rows that the statement has changed before?  Core leaves these rows out. */
+/*
+ * May the source lock rows that the statement has changed before?  Core leaves these rows out.  Only sub-selects lock
+ * rows of the table, or of another table of its partition tree.
+ */
 static bool
 locks_changed_rows(const ShardSourceInfo *info)
 {
 	Oid			top = shard_map_top(RelationGetRelid(info->rel));
 
-	return info->query->jointree->fromlist != NIL && (info->query->commandType == CMD_MERGE || info->excluded != 0) &&
-		query_tree_walker(info->query, locks_tree_walker, &top, 0);
+	if (info->query->jointree->fromlist == NIL || (info->query->commandType != CMD_MERGE && info->excluded == 0))
+		return false;
+	foreach_node(Query, level, shard_query_levels(info->query))
+	{
+		foreach_node(RowMarkClause, mark, level->rowMarks)
+		{
+			const RangeTblEntry *rte = rt_fetch(mark->rti, level->rtable);
+
+			if (rte->rtekind == RTE_RELATION && shard_map_top(rte->relid) == top)
+				return true;
+		}
+	}
+	return false;
 }
 
 /* The reason why core has to execute the statement row by row; NULL if nodes can run it. */

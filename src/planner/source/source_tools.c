@@ -199,19 +199,10 @@ static RangeTblFunction *
 make_unnest(int paramno, Oid type)
 {
 	RangeTblFunction *function = makeNode(RangeTblFunction);
-	Param	   *param = makeNode(Param);
-	Oid			array = get_array_type(type);
 	Oid			collation = get_typcollation(type);
-	Expr	   *cast;
+	Expr	   *array = shard_convert_typed_param(paramno, get_array_type(type), collation);
 
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = paramno;
-	param->paramtype = array;
-	param->paramtypmod = -1;
-	param->paramcollid = collation;
-	param->location = -1;
-	cast = (Expr *) makeRelabelType((Expr *) param, array, -1, collation, COERCE_EXPLICIT_CAST);
-	function->funcexpr = (Node *) makeFuncExpr(F_UNNEST_ANYARRAY, type, list_make1(cast), collation,
+	function->funcexpr = (Node *) makeFuncExpr(F_UNNEST_ANYARRAY, type, list_make1(array), collation,
 											   collation, COERCE_EXPLICIT_CALL);
 	((FuncExpr *) function->funcexpr)->funcretset = true;
 	function->funccolcount = 1;

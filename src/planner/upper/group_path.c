@@ -29,7 +29,6 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/path/cost.h"
-#include "planner/path/foreign_path.h"
 #include "planner/upper/group_parts.h"
 #include "planner/upper/grouping_sets.h"
 #include "planner/upper/upper.h"
@@ -148,8 +147,6 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	List	   *having = (List *) extra->havingQual;
 	ShardRelInfo *info;
 	double		ngroups;
-	Cost		startup;
-	Cost		total;
 	ListCell   *lc;
 
 	foreach(lc, aggs)
@@ -173,15 +170,8 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	info->width = output_rel->reltarget->width;
 	shard_cost_group(root, output_rel->reltarget, input, input->rows,
 					 list_length(group_exprs), info);
-	shard_cost_path(root, info, output_rel->reltarget, info->local_having, &startup, &total);
-
 	output_rel->fdw_private = info;
-	add_path(output_rel,
-			 shard_foreign_path_upper(root, output_rel, output_rel->reltarget,
-									  clamp_row_est(info->rows *
-													clauselist_selectivity(root, info->local_having,
-																		   0, JOIN_INNER, NULL)),
-									  startup, total, NIL));
+	add_path(output_rel, shard_upper_make_path(root, output_rel, output_rel->reltarget, NIL));
 	return true;
 }
 
@@ -291,14 +281,11 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 				 const ShardGroupingSets *sets)
 {
 	const ShardRelInfo *input = input_rel->fdw_private;
-	RelOptInfo *partial_rel;
 	PathTarget *target;
 	ShardRelInfo *info;
 	List	   *partial_aggs = NIL;
 	double		ngroups;
 	Path	   *path;
-	Cost		startup;
-	Cost		total;
 	ListCell   *lc;
 
 	if (!can_split(root, input, aggs))
@@ -320,18 +307,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 					 sets ? sets->ncolumns : list_length(group_exprs), info);
 	if (sets == NULL || !sets->per_shard)
 		shard_upper_combine_on_nodes(info, input, ngroups);
-	shard_cost_path(root, info, target, NIL, &startup, &total);
-
-	partial_rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);
-	partial_rel->reltarget = target;
-	partial_rel->serverid = input_rel->serverid;
-	partial_rel->userid = input_rel->userid;
-	partial_rel->useridiscurrent = input_rel->useridiscurrent;
-	partial_rel->fdwroutine = input_rel->fdwroutine;
-	partial_rel->fdw_private = info;
-
-	path = shard_foreign_path_upper(root, partial_rel, target, clamp_row_est(info->rows), startup,
-									total, NIL);
+	path = shard_upper_make_path(root, shard_upper_make_rel(root, output_rel, target, info), target, NIL);
 	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups, sets);
 	return true;
 }
