@@ -15,6 +15,7 @@
 
 #include "access/table.h"
 #include "access/transam.h"
+#include "catalog/pg_aggregate.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "compat.h"

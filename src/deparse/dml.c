@@ -159,8 +159,7 @@ append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 }
 
 char *
-shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conflict_attnos,
-				 List *returning)
+shard_dml_insert(Oid relid, List *attnos, bool do_nothing, List *conflict_attnos, List *returning)
 {
 	StringInfoData buf;
 	int			ncolumns = list_length(attnos);
@@ -174,13 +173,9 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conf
 	{
 		/* the coordinator provides values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		appendStringInfoString(&buf, " OVERRIDING SYSTEM VALUE VALUES ");
-		for (int row = 0; row < nrows; row++)
-		{
-			for (int i = 0; i < ncolumns; i++)
-				appendStringInfo(&buf, "%s$%d", i > 0 ? ", " : row > 0 ? ", (" : "(",
-								 row * ncolumns + i + 1);
-			appendStringInfoChar(&buf, ')');
-		}
+		for (int i = 0; i < ncolumns; i++)
+			appendStringInfo(&buf, "%s$%d", i > 0 ? ", " : "(", i + 1);
+		appendStringInfoChar(&buf, ')');
 	}
 	if (do_nothing)
 	{

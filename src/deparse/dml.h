@@ -44,12 +44,8 @@ extern void shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
  * the form of shard_dml_append_column().  All results are palloc'd in the current context.
  */
 
-/*
- * INSERT of nrows rows of VALUES.  The parameter of row r (0-based), column c of list attnos is $(r * ncols + c + 1).
- * If attnos is NIL (a table without columns, nrows 1): DEFAULT VALUES.
- */
-extern char *shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing,
-							  List *conflict_attnos, List *returning);
+/* INSERT of a row whose columns attnos are $1...; if attnos is NIL (a table without columns): DEFAULT VALUES. */
+extern char *shard_dml_insert(Oid relid, List *attnos, bool do_nothing, List *conflict_attnos, List *returning);
 
 /*
  * SELECT that locks the row whose columns key_attnos are $1..., and returns columns attnos in the form of RETURNING.

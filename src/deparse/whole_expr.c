@@ -118,17 +118,16 @@ convert_const(Const *con, ShardWholeContext *cxt)
 	return make_param((Node *) con, true, cxt);
 }
 
-/* Converts a list. conditional: some of its expressions may not be evaluated. */
+/* Only the first argument is always evaluated. */
 static Node *
-convert_list_with(List *list, bool conditional, ShardWholeContext *cxt)
+convert_coalesce(CoalesceExpr *coalesce, ShardWholeContext *cxt)
 {
 	bool		saved = cxt->conditional;
-	Node	   *result;
 
-	cxt->conditional |= conditional;
-	result = convert((Node *) list, cxt);
+	cxt->conditional = true;
+	coalesce->args = (List *) convert((Node *) coalesce->args, cxt);
 	cxt->conditional = saved;
-	return result;
+	return (Node *) coalesce;
 }
 
 /* ---------- calls ---------- */
@@ -395,9 +394,7 @@ convert_node(Node *node, ShardWholeContext *cxt)
 		case T_CoalesceExpr:
 			if (!shard_rule_type_ok(((CoalesceExpr *) node)->coalescetype))
 				return refuse(node, cxt, "type of COALESCE");
-			((CoalesceExpr *) node)->args = (List *) convert_list_with(((CoalesceExpr *) node)->args,
-																	   true, cxt);
-			return node;
+			return convert_coalesce((CoalesceExpr *) node, cxt);
 		case T_MinMaxExpr:
 			if (!shard_rule_type_ok(((MinMaxExpr *) node)->minmaxtype))
 				return refuse(node, cxt, "type of GREATEST or LEAST");

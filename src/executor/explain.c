@@ -243,7 +243,7 @@ shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 				sql = shard_dml_copy(relid, plan->target_attnos,
 									 all_binary(rinfo->ri_RelationDesc, plan->target_attnos));
 			else
-				sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+				sql = shard_dml_insert(relid, plan->target_attnos, plan->do_nothing,
 									   plan->conflict_attnos, plan->returning_attnos);
 			break;
 		case CMD_UPDATE:

@@ -48,8 +48,7 @@
  * lists of bare expressions.
  */
 static void
-split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *scan_clauses,
-			  List **remote, List **local)
+split_clauses(const ShardRelInfo *info, List *scan_clauses, List **remote, List **local)
 {
 	*remote = NIL;
 	*local = NIL;
@@ -87,18 +86,15 @@ fill_shards(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
  * parameters that only pruning needs follow those of the query (see shard_param_count).
  */
 static void
-fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
-				 ShardScanPlan *plan)
+fill_prune_quals(const ShardRelInfo *info, ShardSelect *select, ShardScanPlan *plan)
 {
 	const ShardRemoteQuery *query = info->query;
-	ListCell   *lc;
 
 	if (query != NULL && query->aggregated && query->group_exprs == NIL &&
 		info->kind != SHARD_REL_PARTIAL_GROUP)
 		return;
-	foreach(lc, info->prune_conds)
-		plan->prune_quals = lappend(plan->prune_quals,
-									shard_select_prune_clause(select, lfirst(lc)));
+	foreach_ptr(Node, condition, info->prune_conds)
+		plan->prune_quals = lappend(plan->prune_quals, shard_select_prune_clause(select, condition));
 }
 
 /* Finds the shard key's columns among those of the scan. */
@@ -182,7 +178,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 
 	if (info->sample != NULL)
 		shard_select_sample(select, info->sample);
-	split_clauses(root, rel, info, scan_clauses, &remote, &local);
+	split_clauses(info, scan_clauses, &remote, &local);
 	pull_varattnos((Node *) local, info->rtindex, &columns);
 	named = bms_copy(columns);
 	pull_varattnos((Node *) remote, info->rtindex, &named);
@@ -196,7 +192,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 
 	add_row_lock(root, info->rtindex, select, &plan);
 	/* true for rows that are changed or locked later by their ctid */
-	shard_scan_fetch_columns(select, root, info->relid, columns,
+	shard_scan_fetch_columns(select, info->relid, columns,
 							 shard_late_lock_checks(root, info->rtindex) ||
 							 bms_is_member(info->rtindex, root->all_result_relids));
 	shard_select_where(select, remote);
@@ -240,7 +236,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	if (info->kind == SHARD_REL_JOIN)
 		local = extract_actual_clauses(info->local_conds, false);
 	else
-		split_clauses(root, rel, info, scan_clauses, &remote, &local);
+		split_clauses(info, scan_clauses, &remote, &local);
 
 	/*
 	 * For a base relation, tlist may be a physical target list, with every column of the table.  (For a path with
@@ -268,7 +264,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	}
 	select = shard_remote_query_select(&query);
 	fill_shards(root, rel, info, &plan);
-	fill_prune_quals(root, info, select, &plan);
+	fill_prune_quals(info, select, &plan);
 	fill_key_columns(info, scan_tlist, &plan);
 	fill_query(root, select, &plan);
 	plan.is_prepared = !shard_key_filter_is_set(path) && shard_node_query_is_kept(info, query.per_node);
@@ -354,7 +350,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	fill_sort(info->query, &plan);
 	fill_shards(root, rel, info, &plan);
 	fill_key_columns(info, info->query->tlist, &plan);
-	fill_prune_quals(root, info, select, &plan);
+	fill_prune_quals(info, select, &plan);
 	fill_query(root, select, &plan);
 	plan.is_prepared = shard_node_query_is_kept(info, info->query->per_node);
 	plan.for_values = shard_early_stop_of_remote(info->query);

@@ -386,7 +386,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	if (plan->returningLists != NIL)
 	{
 		returning = list_nth(plan->returningLists, subplan_index);
-		shard_scan_fetch_columns(select, root, rte->relid,
+		shard_scan_fetch_columns(select, rte->relid,
 								 returned_columns(resultRelation, returning), false);
 	}
 

@@ -95,7 +95,7 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
-			state->statement.sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+			state->statement.sql = shard_dml_insert(relid, plan->target_attnos, plan->do_nothing,
 												plan->conflict_attnos, plan->returning_attnos);
 			state->statement.sql = shard_dml_with_types(state->statement.sql, relid, plan->target_attnos);
 			break;

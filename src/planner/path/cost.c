@@ -91,7 +91,7 @@ shard_cost_fetch(const ShardRelInfo *info, double nrows)
 }
 
 void
-shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
+shard_cost_group(PathTarget *target, const ShardRelInfo *input,
 				 double input_rows, int ngroupcols, ShardRelInfo *info)
 {
 	double		per_row = cpu_operator_cost * Max(list_length(target->exprs), ngroupcols);
@@ -133,7 +133,7 @@ join_side(const ShardRelInfo *info, const ShardRelInfo *side, const RelOptInfo *
 }
 
 void
-shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
+shard_cost_join(ShardRelInfo *info,
 				const ShardRelInfo *outer, const RelOptInfo *outerrel,
 				const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin)
 {

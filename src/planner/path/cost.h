@@ -20,11 +20,11 @@ extern void shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo
  * Sets info->remote_cost of a grouping over input. input_rows is the number of input rows of all shards. ngroups is
  * the number of groups, summed over all remote queries.
  */
-extern void shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
+extern void shard_cost_group(PathTarget *target, const ShardRelInfo *input,
 							 double input_rows, int ngroupcols, ShardRelInfo *info);
 
 /* Sets info->remote_cost of a join from the costs of its sides. equijoin: nodes need not compare each pair of rows. */
-extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
+extern void shard_cost_join(ShardRelInfo *info,
 							const ShardRelInfo *outer, const RelOptInfo *outerrel,
 							const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin);
 

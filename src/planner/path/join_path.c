@@ -620,7 +620,7 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	joinrel->fdw_private = info;
 	if (info->remote_estimate && cheapest < DBL_MAX)
 		return;					/* the node has estimated the cost, independent of the order */
-	shard_cost_join(root, info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
+	shard_cost_join(info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
 					is_equijoin(extra->restrictlist));
 	shard_estimate_ask(root, joinrel, info);
 	if (info->remote_cost >= cheapest)

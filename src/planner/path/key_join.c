@@ -438,7 +438,7 @@ count_batches(double first_rows, double outer_rows, int width)
 }
 
 static void
-set_costs(PlannerInfo *root, CustomPath *path, RelOptInfo *joinrel, const Path *outer,
+set_costs(CustomPath *path, RelOptInfo *joinrel, const Path *outer,
 		  const ShardKeyedPath *inner, double first_rows, int nclauses)
 {
 	double		batches = count_batches(first_rows, outer->rows, outer->pathtarget->width);
@@ -489,7 +489,7 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	path->custom_paths = list_make2(outer, inner.path);
 	path->custom_private = list_make3(plan, keys, extra->restrictlist);
 	path->methods = &path_methods;
-	set_costs(root, path, joinrel, outer, &inner, plan->first_rows,
+	set_costs(path, joinrel, outer, &inner, plan->first_rows,
 			  list_length(extra->restrictlist));
 	add_path(joinrel, &path->path);
 }

@@ -23,7 +23,7 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 }
 
 void
-shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
+shard_scan_fetch_columns(ShardSelect *select, Oid relid,
 						 Bitmapset *columns, bool for_modify)
 {
 	Relation	rel = table_open(relid, NoLock);

@@ -17,7 +17,7 @@
  * Virtual generated columns are left out: they are NULL, as in a heap, and core computes them. for_modify: see
  * shard_select_output_system().
  */
-extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
+extern void shard_scan_fetch_columns(ShardSelect *select, Oid relid,
 									 Bitmapset *columns, bool for_modify);
 
 /* Converts a list of ShardOutput to the plan's array. */

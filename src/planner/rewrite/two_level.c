@@ -315,13 +315,6 @@ make_call(Oid function, Oid type, List *args)
 	return (Expr *) makeFuncExpr(function, type, args, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
-static Expr *
-make_float(float8 value)
-{
-	return (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(value), false,
-					 FLOAT8PASSBYVAL);
-}
-
 /* The numeric sum of a bigint column of the sub-select. */
 static Expr *
 numeric_sum_of(SplitContext *cxt, Expr *inner)
@@ -338,14 +331,14 @@ float_avg(SplitContext *cxt, const Aggref *agg)
 	Expr	   *sum = inner_aggregate(agg, F_SUM_FLOAT8, FLOAT8OID,
 									  single ? F_FLOAT8_FLOAT4 : InvalidOid, FLOAT8OID);
 	Expr	   *count = inner_aggregate(agg, F_COUNT_ANY, INT8OID, InvalidOid, InvalidOid);
+	Expr	   *zero = (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(0), false, FLOAT8PASSBYVAL);
 	ArrayExpr  *state = makeNode(ArrayExpr);
 
 	count = make_call(F_FLOAT8_NUMERIC, FLOAT8OID, list_make1(numeric_sum_of(cxt, count)));
 	sum = (Expr *) make_aggregate(F_SUM_FLOAT8, FLOAT8OID, (Expr *) groups_column(cxt, sum));
 	state->array_typeid = FLOAT8ARRAYOID;
 	state->element_typeid = FLOAT8OID;
-	state->elements = list_make3(shard_convert_coalesce(count, make_float(0)),
-								 shard_convert_coalesce(sum, make_float(0)), make_float(0));
+	state->elements = list_make3(shard_convert_coalesce(count, zero), shard_convert_coalesce(sum, zero), zero);
 	state->location = -1;
 	return make_call(F_FLOAT8_AVG, FLOAT8OID, list_make1(state));
 }

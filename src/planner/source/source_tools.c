@@ -211,15 +211,15 @@ make_unnest(int paramno, Oid type)
 
 /* Column colno of the arrays, as a value of type. */
 static Expr *
-array_value(int varno, int colno, Oid type)
+array_value(int colno, Oid type)
 {
 	CoerceViaIO *cast;
 	Oid			base = getBaseType(type);
 
 	if (has_plain_array(base))
-		return (Expr *) makeVar(varno, colno, base, -1, get_typcollation(base), 0);
+		return (Expr *) makeVar(1, colno, base, -1, get_typcollation(base), 0);
 	cast = makeNode(CoerceViaIO);
-	cast->arg = (Expr *) makeVar(varno, colno, TEXTOID, -1, get_typcollation(TEXTOID), 0);
+	cast->arg = (Expr *) makeVar(1, colno, TEXTOID, -1, get_typcollation(TEXTOID), 0);
 	cast->resulttype = base;
 	cast->resultcollid = get_typcollation(base);
 	cast->coerceformat = COERCE_EXPLICIT_CAST;
@@ -257,7 +257,7 @@ shard_source_add_rows(ShardSourceInfo *info, List *values)
 		int			colno = list_length(sub->query->targetList) + 1;
 
 		if (IsA(value, Var))
-			value = array_value(1, ((Var *) value)->varattno, ((Var *) value)->vartype);
+			value = array_value(((Var *) value)->varattno, ((Var *) value)->vartype);
 		sub->query->targetList = lappend(sub->query->targetList,
 										 makeTargetEntry(value, colno, psprintf("c%d", colno), false));
 	}

@@ -153,11 +153,11 @@ shard_distinct_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInf
 	ndistinct = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
 	info->rows = shard_upper_grouped_rows(ndistinct, input->nexpected, input);
 	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows, list_length(exprs), info);
+	shard_cost_group(target, input, input->rows, list_length(exprs), info);
 	shard_upper_combine_on_nodes(info, input, ndistinct);
 
 	add_agg_path(root, output_rel,
-				 shard_upper_make_path(root, shard_upper_make_rel(root, output_rel, target, info),
+				 shard_upper_make_path(root, shard_upper_make_rel(output_rel, target, info),
 									   target, NIL),
 				 having, ngroups);
 	return true;

@@ -208,7 +208,7 @@ shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	ngroups = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
 	info->rows = shard_upper_grouped_rows(ngroups, whole ? 1 : input->nexpected, input);
 	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows, list_length(exprs), info);
+	shard_cost_group(target, input, input->rows, list_length(exprs), info);
 	if (!whole && info->query->aggregated && !info->query->distinct)
 		shard_upper_combine_on_nodes(info, input, ngroups);
 
@@ -220,7 +220,7 @@ shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	else
 		add_final_paths(root, output_rel,
 						shard_upper_make_path(root,
-											  shard_upper_make_rel(root, output_rel, target, info),
+											  shard_upper_make_rel(output_rel, target, info),
 											  target, pathkeys),
 						Min(ngroups, info->rows));
 }

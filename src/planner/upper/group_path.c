@@ -168,7 +168,7 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	info->rows = shard_upper_grouped_rows(ngroups, 1, input) *
 		clauselist_selectivity(root, info->query->having, 0, JOIN_INNER, NULL);
 	info->width = output_rel->reltarget->width;
-	shard_cost_group(root, output_rel->reltarget, input, input->rows,
+	shard_cost_group(output_rel->reltarget, input, input->rows,
 					 list_length(group_exprs), info);
 	output_rel->fdw_private = info;
 	add_path(output_rel, shard_upper_make_path(root, output_rel, output_rel->reltarget, NIL));
@@ -303,11 +303,11 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	ngroups = sets ? sets->ngroups : estimate_groups(root, extra, input->rows);
 	info->rows = shard_upper_grouped_rows(ngroups, input->nexpected, input);
 	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows,
+	shard_cost_group(target, input, input->rows,
 					 sets ? sets->ncolumns : list_length(group_exprs), info);
 	if (sets == NULL || !sets->per_shard)
 		shard_upper_combine_on_nodes(info, input, ngroups);
-	path = shard_upper_make_path(root, shard_upper_make_rel(root, output_rel, target, info), target, NIL);
+	path = shard_upper_make_path(root, shard_upper_make_rel(output_rel, target, info), target, NIL);
 	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups, sets);
 	return true;
 }
@@ -378,7 +378,7 @@ shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo
 	info = shard_group_make_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, aggs);
 	info->rows = shard_upper_grouped_rows(estimate_groups(root, extra, input->rows), 1, input);
 	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
+	shard_cost_group(target, input, input->rows, list_length(group_exprs), info);
 	output_rel->fdw_private = info;
 	add_path(output_rel, shard_upper_make_path(root, output_rel, target, NIL));
 }

@@ -61,7 +61,7 @@ shard_sorted_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo 
 
 	MemSet(&costs, 0, sizeof(costs));
 	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
-	path = shard_upper_make_path(root, shard_upper_make_rel(root, output_rel, target, info), target,
+	path = shard_upper_make_path(root, shard_upper_make_rel(output_rel, target, info), target,
 								 root->group_pathkeys);
 	add_path(output_rel, (Path *)
 			 create_agg_path(root, output_rel, path, output_rel->reltarget,

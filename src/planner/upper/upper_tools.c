@@ -112,8 +112,7 @@ shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List 
 }
 
 RelOptInfo *
-shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *like, PathTarget *target,
-					 ShardRelInfo *info)
+shard_upper_make_rel(const RelOptInfo *like, PathTarget *target, ShardRelInfo *info)
 {
 	RelOptInfo *rel = makeNode(RelOptInfo);
 

@@ -36,8 +36,7 @@ extern bool shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *cl
 								 List *tlist);
 
 /* A relation for paths of info that are below other paths of the relation like, in the same stage. */
-extern RelOptInfo *shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *like,
-										PathTarget *target, ShardRelInfo *info);
+extern RelOptInfo *shard_upper_make_rel(const RelOptInfo *like, PathTarget *target, ShardRelInfo *info);
 
 /*
  * The path that runs the query of rel's info, with its costs.  Its row count excludes rows that are removed by

@@ -164,7 +164,7 @@ raise_error(ShardCopySet *set, const ShardCopyError *error)
 		set->hook(set->hook_arg, set->first.lineno, set->first.place);
 	res = set->first.res;
 	set->first.res = NULL;
-	shard_error_report_context(ERROR, res, set->first.conn, set->first.label, set->first.context);
+	shard_error_report_context(res, set->first.conn, set->first.label, set->first.context);
 	pg_unreachable();
 }
 

@@ -95,7 +95,7 @@ shard_command_raise_failure(ShardCommandRun *run, int i)
 		shard_error_report_as_is(res, lane->conn, run->commands[i].label, run->commands[i].has_values ? NULL : run->commands[i].sql);
 	/* the node's CONTEXT may show the command, too */
 	if (run->commands[i].has_values)
-		shard_error_report_context(ERROR, res, lane->conn, run->commands[i].label, NULL);
+		shard_error_report_context(res, lane->conn, run->commands[i].label, NULL);
 	shard_error_report(ERROR, res, lane->conn, run->commands[i].label, run->commands[i].sql);
 }
 

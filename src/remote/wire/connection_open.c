@@ -272,11 +272,12 @@ server_option(const ForeignServer *server, const char *name)
 	return NULL;
 }
 
+/* An option that is on unless it is set. */
 static bool
-server_flag(const ForeignServer *server, const char *name, bool otherwise)
+server_flag(const ForeignServer *server, const char *name)
 {
 	const char *text = server_option(server, name);
-	bool		value = otherwise;
+	bool		value = true;
 
 	if (text)
 		(void) parse_bool(text, &value);
@@ -289,7 +290,7 @@ shard_connection_count_standbys(Oid serverid)
 	ForeignServer *server = GetForeignServer(serverid);
 	const char *value = server_option(server, "standbys");
 
-	return value && server_flag(server, "session_state", true) ? list_length(shard_conninfo_parse_standbys(value)) : 0;
+	return value && server_flag(server, "session_state") ? list_length(shard_conninfo_parse_standbys(value)) : 0;
 }
 
 /* NULL: the primary. */
@@ -315,7 +316,7 @@ shard_connection_address(Oid serverid, uint32 number)
 	StringInfoData buf;
 
 	/* a node's limit says nothing about the number of sessions of a pooler */
-	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections == 0)
+	if (!server_flag(server, "session_state") && shard_guc_max_shared_connections == 0)
 		return NULL;
 	if (standby)
 		return psprintf("host=%s port=%s", standby->host, standby->port ? standby->port : "");
@@ -479,8 +480,8 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	conn->standby = number;
 	conn->quota_node = quota_node;
 	conn->stat_node = stat_node;
-	conn->keep = server_flag(server, "keep_connections", true);
-	conn->stateless = !server_flag(server, "session_state", true);
+	conn->keep = server_flag(server, "keep_connections");
+	conn->stateless = !server_flag(server, "session_state");
 	conn->is_coordinator = server_option(server, "coordinator") != NULL;
 	conn->has_standbys = server_option(server, "standbys") != NULL;
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));

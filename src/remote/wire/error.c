@@ -307,15 +307,14 @@ shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label, cons
 }
 
 void
-shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
-						   const char *label, const char *context)
+shard_error_report_context(PGresult *res, ShardConn *conn, const char *label, const char *context)
 {
 	RemoteError error;
 
 	consume_error(&error, res, conn);
 	error.context = unconstify(char *, context);
-	fit_error(&error, elevel, conn, label);
-	report_error(elevel, &error, NULL);
+	fit_error(&error, ERROR, conn, label);
+	report_error(ERROR, &error, NULL);
 }
 
 char *

@@ -49,9 +49,8 @@ extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
 									 const char *sql);
 
-/* The same, with context in place of the node's CONTEXT (NULL: none). */
-extern void shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
-									   const char *label, const char *context);
+/* The same at ERROR, with context in place of the node's CONTEXT (NULL: none). */
+extern void shard_error_report_context(PGresult *res, ShardConn *conn, const char *label, const char *context);
 
 /* Primary message of an error of conn's node, with the user's names; or NULL. */
 extern char *shard_error_message(const PGresult *res, const ShardConn *conn);
