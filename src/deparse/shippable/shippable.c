@@ -107,27 +107,19 @@ argument_types_ok(List *args, WalkContext *cxt)
 	return true;
 }
 
-/* Checks a call of function or operator funcid over args, with its input and result collation and type. */
+/* Checks a call of function or operator funcid over args, with its input collation. */
 static bool
-call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
-		WalkContext *cxt, ShardDerived *derived)
+call_ok(Oid funcid, List *args, Oid inputcollid, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
-
-	if (!function_ok(funcid, cxt) || !type_ok(resulttype, cxt) ||
-		!argument_types_ok(args, cxt) || !walk((Node *) args, cxt, &inner) ||
-		!shard_rule_input_collation_ok(inputcollid, inner) || !shard_rule_collation_ok(funcid, inputcollid))
-		return false;
-	*derived = shard_rule_result_derived(resultcollid, inner);
-	return true;
+	return function_ok(funcid, cxt) && argument_types_ok(args, cxt) && walk((Node *) args, cxt, inner) &&
+		shard_rule_input_collation_ok(inputcollid, *inner) && shard_rule_collation_ok(funcid, inputcollid);
 }
 
 static bool
-operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
-			WalkContext *cxt, ShardDerived *derived)
+operator_ok(Oid opno, List *args, Oid inputcollid, WalkContext *cxt, ShardDerived *inner)
 {
 	return (shard_rule_is_builtin(opno) || shard_extension_operator_ok(&cxt->extensions, opno)) &&
-		call_ok(get_opcode(opno), args, inputcollid, resulttype, resultcollid, cxt, derived);
+		call_ok(get_opcode(opno), args, inputcollid, cxt, inner);
 }
 
 /*
@@ -174,14 +166,13 @@ sort_clauses_ok(List *clauses, List *args, bool is_ordered, WalkContext *cxt)
 }
 
 static bool
-aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
+aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
 	List	   *args = NIL;
 	ListCell   *lc;
 
-	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
-		!type_ok(agg->aggtype, cxt))
+	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE)
 		return false;
 
 	/* user-defined aggregates count as immutable: nodes have a copy only if their functions are immutable */
@@ -204,88 +195,62 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 		!sort_clauses_ok(agg->aggdistinct, agg->args, agg->aggfnoid != F_COUNT_ANY, cxt))
 		return false;
 
-	if (!walk((Node *) agg->aggdirectargs, cxt, &inner) || !walk((Node *) args, cxt, &inner))
-		return false;
-
 	/* a collation that no argument has also affects DISTINCT and ORDER BY */
-	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner) ||
-		!shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid))
-		return false;
-
-	if (agg->aggfilter != NULL)
-	{
-		ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
-
-		if (!walk((Node *) agg->aggfilter, cxt, &filter))
-			return false;
-	}
-	*derived = shard_rule_result_derived(agg->aggcollid, inner);
-	return true;
+	return walk((Node *) agg->aggdirectargs, cxt, inner) && walk((Node *) args, cxt, inner) &&
+		inner->state != SHARD_COLLATION_UNSAFE && shard_rule_input_collation_ok(agg->inputcollid, *inner) &&
+		shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid) &&
+		walk((Node *) agg->aggfilter, cxt, &filter);
 }
 
 static bool
-window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
+window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 	ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
 
-	if (!cxt->allow_windows || cxt->root == NULL ||
-		!shard_rule_is_builtin(func->winfnoid) ||
-		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
-		!type_ok(func->wintype, cxt) ||
-		!window_ok(cxt->root, cxt->relids, func))
-		return false;
-	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args, cxt))
-		return false;
-	if (!walk((Node *) func->args, cxt, &inner) ||
-		!shard_rule_input_collation_ok(func->inputcollid, inner) ||
-		!shard_rule_collation_ok(func->winfnoid, func->inputcollid) ||
-		!walk((Node *) func->aggfilter, cxt, &filter))
-		return false;
-	*derived = shard_rule_result_derived(func->wincollid, inner);
-	return true;
+	return cxt->allow_windows && cxt->root != NULL &&
+		shard_rule_is_builtin(func->winfnoid) &&
+		func_volatile(func->winfnoid) == PROVOLATILE_IMMUTABLE &&
+		window_ok(cxt->root, cxt->relids, func) &&
+		(func->winfnoid == F_COUNT_ANY || argument_types_ok(func->args, cxt)) &&
+		walk((Node *) func->args, cxt, inner) &&
+		shard_rule_input_collation_ok(func->inputcollid, *inner) &&
+		shard_rule_collation_ok(func->winfnoid, func->inputcollid) &&
+		walk((Node *) func->aggfilter, cxt, &filter);
 }
 
 static bool
-case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
+case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *results)
 {
 	WalkContext saved = *cxt;
 	ShardDerived test = {InvalidOid, SHARD_COLLATION_NONE};
-	ShardDerived results = {InvalidOid, SHARD_COLLATION_NONE};
-	bool		ok = false;
+	bool		ok;
 
 	if (expr->arg != NULL && (!type_ok(exprType((Node *) expr->arg), cxt) ||
 							  !walk((Node *) expr->arg, cxt, &test)))
 		return false;
 	cxt->conditional = true;
 	cxt->case_test = test;
+	ok = walk((Node *) expr->defresult, cxt, results);
 	foreach_node(CaseWhen, when, expr->args)
 	{
 		ShardDerived condition = {InvalidOid, SHARD_COLLATION_NONE};
 
 		/* the collation of a condition does not affect the result */
-		if (!walk((Node *) when->expr, cxt, &condition) ||
-			!walk((Node *) when->result, cxt, &results))
-			goto done;
+		ok = ok && walk((Node *) when->expr, cxt, &condition) && walk((Node *) when->result, cxt, results);
 	}
-	if (!walk((Node *) expr->defresult, cxt, &results))
-		goto done;
-	*derived = shard_rule_result_derived(expr->casecollid, results);
-	ok = type_ok(expr->casetype, cxt);
-done:
 	*cxt = saved;
 	return ok;
 }
 
-/* Checks arguments of which some may not be evaluated. */
+/* Some arguments may not be evaluated. */
 static bool
-conditional_args_ok(List *args, WalkContext *cxt, ShardDerived *inner)
+coalesce_ok(CoalesceExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
 	bool		saved = cxt->conditional;
 	bool		ok;
 
 	cxt->conditional = true;
-	ok = walk((Node *) args, cxt, inner);
+	ok = walk((Node *) expr->args, cxt, inner);
 	cxt->conditional = saved;
 	return ok;
 }
@@ -303,8 +268,7 @@ row_compare_ok(RowCompareExpr *expr, WalkContext *cxt)
 	{
 		ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
 
-		if (!operator_ok(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)),
-						 lfirst_oid(collation), BOOLOID, InvalidOid, cxt, &ignored))
+		if (!operator_ok(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)), lfirst_oid(collation), cxt, &ignored))
 			return false;
 	}
 	return true;
@@ -316,33 +280,21 @@ array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
 	Node	   *element = (Node *) expr->elemexpr;
 
-	if (!type_ok(expr->resulttype, cxt) ||
-		!type_ok(exprType((Node *) expr->arg), cxt))
-		return false;
-	if (IsA(element, FuncExpr))
-	{
-		if (!function_ok(((FuncExpr *) element)->funcid, cxt))
-			return false;
-	}
-	else if (!IsA(element, RelabelType) && !IsA(element, CaseTestExpr))
-		return false;
-	return walk((Node *) expr->arg, cxt, inner);
+	return type_ok(exprType((Node *) expr->arg), cxt) &&
+		(IsA(element, FuncExpr) ? function_ok(((FuncExpr *) element)->funcid, cxt) :
+		 IsA(element, RelabelType) || IsA(element, CaseTestExpr)) &&
+		walk((Node *) expr->arg, cxt, inner);
 }
 
 static bool
-subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *derived)
+subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 	ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
 
-	if (expr->refassgnexpr != NULL ||
-		!type_ok(expr->refcontainertype, cxt) || !type_ok(expr->refrestype, cxt) ||
-		!walk((Node *) expr->refupperindexpr, cxt, &ignored) ||
-		!walk((Node *) expr->reflowerindexpr, cxt, &ignored) ||
-		!walk((Node *) expr->refexpr, cxt, &inner))
-		return false;
-	*derived = shard_rule_result_derived(expr->refcollid, inner);
-	return true;
+	return expr->refassgnexpr == NULL && type_ok(expr->refcontainertype, cxt) &&
+		walk((Node *) expr->refupperindexpr, cxt, &ignored) &&
+		walk((Node *) expr->reflowerindexpr, cxt, &ignored) &&
+		walk((Node *) expr->refexpr, cxt, inner);
 }
 
 static bool
@@ -368,17 +320,7 @@ list_ok(List *list, WalkContext *cxt, ShardDerived *outer)
 }
 
 static bool
-var_ok(Var *var, WalkContext *cxt, ShardDerived *result)
-{
-	if (!column_ok(var, cxt))
-		return false;
-	result->collation = var->varcollid;
-	result->state = OidIsValid(var->varcollid) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
-	return true;
-}
-
-static bool
-func_expr_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *result)
+func_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
 	List	   *args = expr->args;
 
@@ -393,29 +335,17 @@ func_expr_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *result)
 			return false;
 		args = list_copy_tail(args, 1);
 	}
-	return call_ok(expr->funcid, args, expr->inputcollid, expr->funcresulttype, expr->funccollid,
-				   cxt, result);
+	return call_ok(expr->funcid, args, expr->inputcollid, cxt, inner);
 }
 
 static bool
-relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
+relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
-
 	Oid			from = exprType((Node *) expr->arg);
 
 	/* a value of a reg type has another number on a node */
-	if (!type_ok(expr->resulttype, cxt) ||
-		!(shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) ||
-		!walk((Node *) expr->arg, cxt, &inner))
-		return false;
-	*result = shard_rule_result_derived(expr->resultcollid, inner);
-
-	/* the planner has turned COLLATE "C" into this */
-	if (result->state == SHARD_COLLATION_UNSAFE &&
-		shard_shippable_names_collation(expr->resultcollid, exprCollation((Node *) expr->arg)))
-		result->state = SHARD_COLLATION_SAFE;
-	return true;
+	return (shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) &&
+		walk((Node *) expr->arg, cxt, inner);
 }
 
 /*
@@ -499,57 +429,82 @@ statement_has_styled_text(PlannerInfo *root)
 }
 
 static bool
-via_io_ok(CoerceViaIO *expr, WalkContext *cxt, ShardDerived *result)
+via_io_ok(CoerceViaIO *expr, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 	Oid			from = exprType((Node *) expr->arg);
 
-	if (!shard_rule_via_io_ok(from, expr->resulttype) ||
-		(shard_rule_is_styled(from) && statement_has_styled_text(cxt->root)) ||
-		!walk((Node *) expr->arg, cxt, &inner))
-		return false;
-	*result = shard_rule_result_derived(expr->resultcollid, inner);
-	return true;
+	return shard_rule_via_io_ok(from, expr->resulttype) &&
+		(!shard_rule_is_styled(from) || !statement_has_styled_text(cxt->root)) &&
+		walk((Node *) expr->arg, cxt, inner);
 }
 
 static bool
-coalesce_ok(CoalesceExpr *expr, WalkContext *cxt, ShardDerived *result)
+min_max_ok(MinMaxExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
-
-	if (!type_ok(expr->coalescetype, cxt) || !conditional_args_ok(expr->args, cxt, &inner))
-		return false;
-	*result = shard_rule_result_derived(expr->coalescecollid, inner);
-	return true;
-}
-
-static bool
-min_max_ok(MinMaxExpr *expr, WalkContext *cxt, ShardDerived *result)
-{
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
-
-	if (!type_ok(expr->minmaxtype, cxt) || !walk((Node *) expr->args, cxt, &inner) ||
-		!shard_rule_input_collation_ok(expr->inputcollid, inner) || !shard_rule_order_collation_ok((Node *) expr))
-		return false;
-	*result = shard_rule_result_derived(expr->minmaxcollid, inner);
-	return true;
-}
-
-static bool
-array_ok(ArrayExpr *expr, WalkContext *cxt, ShardDerived *result)
-{
-	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
-
-	if (!type_ok(expr->array_typeid, cxt) || !walk((Node *) expr->elements, cxt, &inner))
-		return false;
-	*result = shard_rule_result_derived(expr->array_collid, inner);
-	return true;
+	return walk((Node *) expr->args, cxt, inner) &&
+		shard_rule_input_collation_ok(expr->inputcollid, *inner) && shard_rule_order_collation_ok((Node *) expr);
 }
 
 /*
- * Applies the rules for each type of node, including NULL and lists.  Adds the collation that the expression derives
- * to *outer.
+ * Applies the rules for a node with arguments, except for that for the type of its result.  Adds the collations from
+ * which that of the result is derived to *inner.
  */
+static bool
+arguments_ok(Node *node, WalkContext *cxt, ShardDerived *inner)
+{
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+			return func_ok((FuncExpr *) node, cxt, inner);
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			{
+				OpExpr	   *expr = (OpExpr *) node;
+
+				return !expr->opretset && operator_ok(expr->opno, expr->args, expr->inputcollid, cxt, inner);
+			}
+		case T_ScalarArrayOpExpr:
+			{
+				ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) node;
+
+				return operator_ok(expr->opno, expr->args, expr->inputcollid, cxt, inner);
+			}
+		case T_RowCompareExpr:
+			return row_compare_ok((RowCompareExpr *) node, cxt);
+		case T_RelabelType:
+			return relabel_ok((RelabelType *) node, cxt, inner);
+		case T_CoerceViaIO:
+			return via_io_ok((CoerceViaIO *) node, cxt, inner);
+		case T_ArrayCoerceExpr:
+			return array_coerce_ok((ArrayCoerceExpr *) node, cxt, inner);
+		case T_BoolExpr:
+			return walk((Node *) ((BoolExpr *) node)->args, cxt, inner);
+		case T_NullTest:
+			return !((NullTest *) node)->argisrow && walk((Node *) ((NullTest *) node)->arg, cxt, inner);
+		case T_BooleanTest:
+			return walk((Node *) ((BooleanTest *) node)->arg, cxt, inner);
+		case T_CaseExpr:
+			return case_ok((CaseExpr *) node, cxt, inner);
+		case T_CoalesceExpr:
+			return coalesce_ok((CoalesceExpr *) node, cxt, inner);
+		case T_MinMaxExpr:
+			return min_max_ok((MinMaxExpr *) node, cxt, inner);
+		case T_ArrayExpr:
+			return walk((Node *) ((ArrayExpr *) node)->elements, cxt, inner);
+		case T_SubscriptingRef:
+			return subscript_ok((SubscriptingRef *) node, cxt, inner);
+		case T_Aggref:
+			return aggref_ok((Aggref *) node, cxt, inner);
+		case T_WindowFunc:
+			return window_func_ok((WindowFunc *) node, cxt, inner);
+		default:
+			/* subplans, rows, domains, XML, JSON constructors, ... */
+			return false;
+	}
+}
+
+/* Checks an expression, NULL or a list.  Adds the collation that it derives to *outer. */
 static bool
 walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 {
@@ -572,109 +527,34 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 	{
 		case T_List:
 			return list_ok((List *) node, cxt, outer);
+		case T_PlaceHolderVar:
+			/* in a join, an outer join may have set it to NULL even if the expression is not NULL */
+			return bms_membership(cxt->relids) == BMS_SINGLETON &&
+				walk((Node *) ((PlaceHolderVar *) node)->phexpr, cxt, outer);
 		case T_Var:
-			if (!var_ok((Var *) node, cxt, &result))
+			if (!column_ok((Var *) node, cxt))
 				return false;
+			result.collation = ((Var *) node)->varcollid;
+			result.state = OidIsValid(result.collation) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
 			break;
 		case T_Const:
 			if (!const_ok((Const *) node, cxt))
 				return false;
 			result = shard_rule_value_derived(((Const *) node)->consttype, ((Const *) node)->constcollid);
 			break;
-		case T_PlaceHolderVar:
-			/* in a join, an outer join may have set it to NULL even if the expression is not NULL */
-			if (bms_membership(cxt->relids) != BMS_SINGLETON)
-				return false;
-			return walk((Node *) ((PlaceHolderVar *) node)->phexpr, cxt, outer);
 		case T_CaseTestExpr:
 			result = cxt->case_test;
 			break;
-		case T_FuncExpr:
-			if (!func_expr_ok((FuncExpr *) node, cxt, &result))
-				return false;
-			break;
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-			{
-				OpExpr	   *expr = (OpExpr *) node;
-
-				if (expr->opretset ||
-					!operator_ok(expr->opno, expr->args, expr->inputcollid,
-								 expr->opresulttype, expr->opcollid, cxt, &result))
-					return false;
-				break;
-			}
-		case T_ScalarArrayOpExpr:
-			{
-				ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) node;
-
-				if (!operator_ok(expr->opno, expr->args, expr->inputcollid,
-								 BOOLOID, InvalidOid, cxt, &result))
-					return false;
-				break;
-			}
-		case T_RowCompareExpr:
-			if (!row_compare_ok((RowCompareExpr *) node, cxt))
-				return false;
-			break;
-		case T_RelabelType:
-			if (!relabel_ok((RelabelType *) node, cxt, &result))
-				return false;
-			break;
-		case T_CoerceViaIO:
-			if (!via_io_ok((CoerceViaIO *) node, cxt, &result))
-				return false;
-			break;
-		case T_ArrayCoerceExpr:
-			if (!array_coerce_ok((ArrayCoerceExpr *) node, cxt, &inner))
-				return false;
-			result = shard_rule_result_derived(((ArrayCoerceExpr *) node)->resultcollid, inner);
-			break;
-		case T_BoolExpr:
-			if (!walk((Node *) ((BoolExpr *) node)->args, cxt, &inner))
-				return false;
-			break;
-		case T_NullTest:
-			if (((NullTest *) node)->argisrow ||
-				!walk((Node *) ((NullTest *) node)->arg, cxt, &inner))
-				return false;
-			break;
-		case T_BooleanTest:
-			if (!walk((Node *) ((BooleanTest *) node)->arg, cxt, &inner))
-				return false;
-			break;
-		case T_CaseExpr:
-			if (!case_ok((CaseExpr *) node, cxt, &result))
-				return false;
-			break;
-		case T_CoalesceExpr:
-			if (!coalesce_ok((CoalesceExpr *) node, cxt, &result))
-				return false;
-			break;
-		case T_MinMaxExpr:
-			if (!min_max_ok((MinMaxExpr *) node, cxt, &result))
-				return false;
-			break;
-		case T_ArrayExpr:
-			if (!array_ok((ArrayExpr *) node, cxt, &result))
-				return false;
-			break;
-		case T_SubscriptingRef:
-			if (!subscript_ok((SubscriptingRef *) node, cxt, &result))
-				return false;
-			break;
-		case T_Aggref:
-			if (!aggref_ok((Aggref *) node, cxt, &result))
-				return false;
-			break;
-		case T_WindowFunc:
-			if (!window_func_ok((WindowFunc *) node, cxt, &result))
-				return false;
-			break;
 		default:
-			/* subplans, rows, domains, XML, JSON constructors, ... */
-			return false;
+			if (!arguments_ok(node, cxt, &inner) || !type_ok(exprType(node), cxt))
+				return false;
+			result = shard_rule_result_derived(exprCollation(node), inner);
+
+			/* the planner has turned COLLATE "C" into this */
+			if (IsA(node, RelabelType) && result.state == SHARD_COLLATION_UNSAFE &&
+				shard_shippable_names_collation(exprCollation(node), exprCollation((Node *) ((RelabelType *) node)->arg)))
+				result.state = SHARD_COLLATION_SAFE;
+			break;
 	}
 
 	shard_rule_merge_derived(outer, result);
