@@ -486,3 +486,29 @@ shard_convert_coalesce(Expr *first, Expr *second)
 	expr->location = -1;
 	return (Expr *) expr;
 }
+
+Aggref *
+shard_convert_aggregate(Oid function, Oid type, List *args)
+{
+	Aggref	   *agg = makeNode(Aggref);
+
+	agg->aggfnoid = function;
+	agg->aggtype = type;
+	agg->aggstar = args == NIL;
+	foreach_ptr(Expr, arg, args)
+	{
+		agg->aggargtypes = lappend_oid(agg->aggargtypes, exprType((Node *) arg));
+		agg->args = lappend(agg->args, makeTargetEntry(arg, list_length(agg->args) + 1, NULL, false));
+	}
+	agg->aggkind = AGGKIND_NORMAL;
+	agg->aggsplit = AGGSPLIT_SIMPLE;
+	agg->aggno = agg->aggtransno = -1;
+	agg->location = -1;
+	return agg;
+}
+
+Const *
+shard_convert_int8(int64 value)
+{
+	return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(value), false, FLOAT8PASSBYVAL);
+}

@@ -50,4 +50,9 @@ extern Expr *shard_convert_typed_param(int paramno, Oid type, Oid collation);
 /* coalesce(first, second), with the type and collation of first. */
 extern Expr *shard_convert_coalesce(Expr *first, Expr *second);
 
+/* A plain aggregate over args, as the parser makes it, of types without collations. */
+extern Aggref *shard_convert_aggregate(Oid function, Oid type, List *args);
+
+extern Const *shard_convert_int8(int64 value);
+
 #endif

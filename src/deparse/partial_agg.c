@@ -50,33 +50,20 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-/* A plain aggregate aggfnoid over args (each of type argtype) with agg's FILTER. */
+/* A plain aggregate over args with agg's FILTER. */
 static Expr *
-make_aggregate(const Aggref *agg, Oid aggfnoid, Oid resulttype, Oid transtype, List *args)
+make_aggregate(const Aggref *agg, Oid aggfnoid, Oid resulttype, List *args)
 {
-	Aggref	   *result = makeNode(Aggref);
-	AttrNumber	resno = 1;
+	Aggref	   *result = shard_convert_aggregate(aggfnoid, resulttype, args);
 
-	result->aggfnoid = aggfnoid;
-	result->aggtype = resulttype;
-	result->aggtranstype = transtype;
-	foreach_ptr(Expr, arg, args)
-	{
-		result->aggargtypes = lappend_oid(result->aggargtypes, exprType((Node *) arg));
-		result->args = lappend(result->args, makeTargetEntry(arg, resno++, NULL, false));
-	}
 	result->aggfilter = agg->aggfilter;
-	result->aggkind = AGGKIND_NORMAL;
-	result->aggsplit = AGGSPLIT_SIMPLE;
-	result->location = -1;
 	return (Expr *) result;
 }
 
 static Expr *
 make_count(const Aggref *agg, Expr *arg)
 {
-	Aggref	   *count = (Aggref *) make_aggregate(agg, F_COUNT_ANY, INT8OID, INT8OID,
-												  list_make1(arg));
+	Aggref	   *count = (Aggref *) make_aggregate(agg, F_COUNT_ANY, INT8OID, list_make1(arg));
 
 	count->aggargtypes = list_make1_oid(ANYOID);
 	return (Expr *) count;
@@ -109,8 +96,7 @@ make_zero(Oid type)
 	switch (type)
 	{
 		case INT8OID:
-			return (Expr *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
-							 false, FLOAT8PASSBYVAL);
+			return (Expr *) shard_convert_int8(0);
 		case FLOAT8OID:
 			return (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(0.0),
 							 false, FLOAT8PASSBYVAL);
@@ -131,8 +117,7 @@ int_avg_state(const Aggref *agg, Expr *arg)
 
 	return make_array(INT8ARRAYOID, INT8OID,
 					  list_make2(make_count(agg, arg),
-								 shard_convert_coalesce(make_aggregate(agg, sum, INT8OID, INT8OID,
-															  list_make1(arg)),
+								 shard_convert_coalesce(make_aggregate(agg, sum, INT8OID, list_make1(arg)),
 											   make_zero(INT8OID))));
 }
 
@@ -147,8 +132,8 @@ float_state(const Aggref *agg, Expr *arg)
 	if (exprType((Node *) arg) == FLOAT4OID)
 		arg = make_cast(F_FLOAT8_FLOAT4, FLOAT8OID, arg);
 	count = make_cast(F_FLOAT8_INT8, FLOAT8OID, make_count(agg, arg));
-	sum = make_aggregate(agg, F_SUM_FLOAT8, FLOAT8OID, FLOAT8OID, list_make1(arg));
-	sxx = make_aggregate(agg, F_REGR_SXX, FLOAT8OID, FLOAT8ARRAYOID, list_make2(arg, arg));
+	sum = make_aggregate(agg, F_SUM_FLOAT8, FLOAT8OID, list_make1(arg));
+	sxx = make_aggregate(agg, F_REGR_SXX, FLOAT8OID, list_make2(arg, arg));
 	return make_array(FLOAT8ARRAYOID, FLOAT8OID,
 					  list_make3(count,
 								 shard_convert_coalesce(sum, make_zero(FLOAT8OID)),
@@ -169,7 +154,7 @@ interval_array_state(const Aggref *agg, Expr *arg)
 											 make_cast(F_FLOAT8_INT8, FLOAT8OID,
 													   make_count(agg, arg))),
 								  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
-	sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERVALOID, list_make1(arg));
+	sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, list_make1(arg));
 	return make_array(INTERVALARRAYOID, INTERVALOID,
 					  list_make2(shard_convert_coalesce(sum, make_zero(INTERVALOID)), count));
 }
@@ -202,19 +187,19 @@ sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 			arg = make_cast(type == INT2OID ? F_INT8_INT2 : F_INT8_INT4, INT8OID, arg);
 			square = F_INT8MUL;
 			sumfn = F_SUM_INT8;
-			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, list_make1(arg));
 			break;
 		case INT8OID:
-			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, list_make1(arg));
 			arg = make_cast(F_NUMERIC_INT8, NUMERICOID, arg);
 			break;
 		default:
-			*sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, INTERNALOID, list_make1(arg));
+			*sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, list_make1(arg));
 			break;
 	}
 	arg = (Expr *) makeFuncExpr(square, exprType((Node *) arg), list_make2(arg, arg),
 								InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
-	return make_aggregate(agg, sumfn, NUMERICOID, INTERNALOID, list_make1(arg));
+	return make_aggregate(agg, sumfn, NUMERICOID, list_make1(arg));
 }
 
 /*
@@ -257,13 +242,6 @@ is_sum(const Aggref *agg)
 		agg->aggfnoid == F_SUM_INTERVAL;
 }
 
-static Const *
-make_one(void)
-{
-	return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1),
-					 false, FLOAT8PASSBYVAL);
-}
-
 void
 shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *agg,
 							bool shared, int target)
@@ -294,15 +272,15 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 			return;
 		case SHARD_PARTIAL_INT8_SUM:
 			output_kind = SHARD_OUTPUT_INT8_SUM;
-			sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_NUMERIC_SUM:
 			output_kind = SHARD_OUTPUT_NUMERIC_SUM;
-			sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, INTERNALOID, list_make1(arg));
+			sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_INTERVAL_SUM:
 			output_kind = SHARD_OUTPUT_INTERVAL_SUM;
-			sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERNALOID, list_make1(arg));
+			sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, list_make1(arg));
 			break;
 		case SHARD_PARTIAL_POLY_VARIANCE:
 			output_kind = SHARD_OUTPUT_POLY_VARIANCE;
@@ -322,7 +300,7 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 	 * that shares the state needs the count.
 	 */
 	if (!shared && is_sum(agg))
-		count = (Expr *) make_one();
+		count = (Expr *) shard_convert_int8(1);
 	else
 		count = make_count(agg, arg);
 	shard_select_add_column(select, shard_convert_expr(select, select->level, count));

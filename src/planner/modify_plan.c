@@ -118,13 +118,6 @@ changes_key(Relation rel, Bitmapset *columns)
 	return bms_overlap(key, columns);
 }
 
-/* Columns that an UPDATE assigns, numbered as by pull_varattnos(). */
-static Bitmapset *
-updated_columns(PlannerInfo *root, Index rtindex)
-{
-	return get_rel_all_updated_cols(root, find_base_rel(root, rtindex));
-}
-
 /* Attribute numbers of the columns that are sent, in ascending order, without generated columns. */
 static List *
 sent_attnos(Relation rel, Bitmapset *columns)
@@ -198,7 +191,7 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 			break;
 		case CMD_UPDATE:
 			{
-				Bitmapset  *columns = updated_columns(root, resultRelation);
+				Bitmapset  *columns = get_rel_all_updated_cols(root, find_base_rel(root, resultRelation));
 				bool		before_trigger = rel->trigdesc && rel->trigdesc->trig_update_before_row;
 
 				/* a BEFORE trigger may change any column */
@@ -305,16 +298,6 @@ collect_assignments(PlannerInfo *root, Index resultRelation, RelOptInfo *baserel
 	return true;
 }
 
-/* Columns that a RETURNING list needs, numbered as by pull_varattnos(). */
-static Bitmapset *
-returned_columns(Index rtindex, List *returning)
-{
-	Bitmapset  *columns = NULL;
-
-	pull_varattnos((Node *) returning, rtindex, &columns);
-	return columns;
-}
-
 /*
  * Does the statement, at any level, call volatile functions that may read the rows that it has changed so far?  Then
  * it has to change rows one by one.
@@ -369,7 +352,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	if (plan->operation == CMD_UPDATE)
 	{
 		Relation	rel = table_open(rte->relid, NoLock);
-		bool		moves = changes_key(rel, updated_columns(root, resultRelation));
+		bool		moves = changes_key(rel, get_rel_all_updated_cols(root, baserel));
 
 		table_close(rel, NoLock);
 		if (moves || !collect_assignments(root, resultRelation, baserel, &assignments))
@@ -385,9 +368,11 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 
 	if (plan->returningLists != NIL)
 	{
+		Bitmapset  *columns = NULL;
+
 		returning = list_nth(plan->returningLists, subplan_index);
-		shard_scan_fetch_columns(select, rte->relid,
-								 returned_columns(resultRelation, returning), false);
+		pull_varattnos((Node *) returning, resultRelation, &columns);
+		shard_scan_fetch_columns(select, rte->relid, columns, false);
 	}
 
 	direct.prune_quals = shard_prune_child_quals(root, resultRelation, info, select, &direct.parent);

@@ -105,19 +105,11 @@ sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 	info->min_security = rel->baserestrict_min_security;
 	foreach_node(RestrictInfo, rinfo, rel->baserestrictinfo)
 	{
-		if (rinfo->pseudoconstant)
-		{
-			/* core checks it above a scan, but would not check it above remote joins and upper stages */
-			if (shard_relinfo_security_allows(rinfo, info->min_security) &&
-				shard_shippable_expr(root, rel->relids, rinfo->clause))
-				info->remote_conds = lappend(info->remote_conds, rinfo);
-			else
-				info->gated = true;
-			continue;
-		}
 		if (shard_relinfo_security_allows(rinfo, info->min_security) &&
 			shard_shippable_expr(root, rel->relids, rinfo->clause))
 			info->remote_conds = lappend(info->remote_conds, rinfo);
+		else if (rinfo->pseudoconstant)
+			info->gated = true; /* core checks it above a scan, but would not check it above remote joins and upper stages */
 		else
 			info->local_conds = lappend(info->local_conds, rinfo);
 	}

@@ -20,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -326,29 +327,6 @@ max_function(Oid type)
 	}
 }
 
-/* An aggregate as the parser makes it. arg NULL: count(*). */
-static Aggref *
-make_aggregate(Oid function, Oid type, Expr *arg)
-{
-	Aggref	   *agg = makeNode(Aggref);
-
-	agg->aggfnoid = function;
-	agg->aggtype = type;
-	agg->aggkind = AGGKIND_NORMAL;
-	agg->aggsplit = AGGSPLIT_SIMPLE;
-	agg->aggno = agg->aggtransno = -1;
-	agg->location = -1;
-	if (arg == NULL)
-		agg->aggstar = true;
-	else
-	{
-		agg->aggcollid = agg->inputcollid = exprCollation((Node *) arg);
-		agg->aggargtypes = list_make1_oid(type);
-		agg->args = list_make1(makeTargetEntry(arg, 1, NULL, false));
-	}
-	return agg;
-}
-
 /* Turns the value's column into the aggregates max() and count(*).  False if that is impossible. */
 static bool
 take_value(Expr *value, ShardCorrelated *result)
@@ -357,6 +335,7 @@ take_value(Expr *value, ShardCorrelated *result)
 	Oid			type = exprType((Node *) value);
 	Oid			max = max_function(type);
 	Expr	   *arg = value;
+	Aggref	   *agg;
 
 	if (!OidIsValid(max) || levels.outer || levels.beyond || !levels.own ||
 		checkExprHasSubLink((Node *) value) || may_fail((Node *) value))
@@ -364,8 +343,9 @@ take_value(Expr *value, ShardCorrelated *result)
 	if (type == VARCHAROID)
 		arg = (Expr *) makeRelabelType(value, type = TEXTOID, -1, exprCollation((Node *) value),
 									   COERCE_IMPLICIT_CAST);
-	result->aggs = list_make2(make_aggregate(max, type, arg),
-							  make_aggregate(F_COUNT_, INT8OID, NULL));
+	agg = shard_convert_aggregate(max, type, list_make1(arg));
+	agg->aggcollid = agg->inputcollid = exprCollation((Node *) arg);
+	result->aggs = list_make2(agg, shard_convert_aggregate(F_COUNT_, INT8OID, NIL));
 	return true;
 }
 
@@ -394,18 +374,22 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 	return !aggs.refused && aggs.aggs != NIL;
 }
 
-/*
- * Has the sub-select a FULL JOIN?  Core can plan a FULL JOIN only with conditions that can be merged or hashed.  An
- * exception are FULL JOINs that a WHERE condition reduces to another join type, and that condition may be the one
- * that is taken out.  Sub-selects in FROM count, because core may pull them up.
- */
-static bool
-has_full_join(const Query *sub)
+bool
+shard_correlated_has_full_join(const Query *query)
 {
-	foreach_node(RangeTblEntry, rte, sub->rtable)
+	ListCell   *lc;
+
+	foreach(lc, query->cteList)
+	{
+		Node	   *ctequery = lfirst_node(CommonTableExpr, lc)->ctequery;
+
+		if (IsA(ctequery, Query) && shard_correlated_has_full_join((Query *) ctequery))
+			return true;
+	}
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
 		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
-			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
+			(rte->rtekind == RTE_SUBQUERY && shard_correlated_has_full_join(rte->subquery)))
 			return true;
 	}
 	return false;
@@ -421,7 +405,7 @@ has_right_form(const Query *sub)
 		sub->cteList == NIL && sub->groupClause == NIL && sub->groupingSets == NIL &&
 		sub->havingQual == NULL && sub->distinctClause == NIL && sub->sortClause == NIL &&
 		sub->limitOffset == NULL && sub->limitCount == NULL && sub->rowMarks == NIL &&
-		sub->setOperations == NULL && !has_full_join(sub);
+		sub->setOperations == NULL && !shard_correlated_has_full_join(sub);
 }
 
 bool

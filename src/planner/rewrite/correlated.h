@@ -37,6 +37,15 @@ typedef struct ShardCorrelated
 extern bool shard_correlated_take_apart(const SubLink *sublink, bool conditional,
 										ShardCorrelated *result);
 
+/*
+ * Has a level, or a sub-select in its FROM or WITH, which core may pull up, a FULL JOIN?  Core can plan a FULL JOIN
+ * only with conditions that can be merged or hashed.  It does not notice another one if a WHERE condition reduces it to
+ * another join type, which may be the condition that is taken out, or if WHERE is constant false, which does not hold
+ * with another join above it.  This function does not test whether WHERE is false, because evaluating constants may
+ * raise errors in levels that are never planned.
+ */
+extern bool shard_correlated_has_full_join(const Query *query);
+
 /* Is the aggregate 0 for no rows?  All other accepted aggregates are NULL for no rows. */
 extern bool shard_correlated_is_count(const Aggref *agg);
 

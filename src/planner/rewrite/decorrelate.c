@@ -33,6 +33,7 @@
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_oper.h"
@@ -193,7 +194,6 @@ target_mutator(Node *node, TargetContext *cxt)
 	{
 		int			resno = list_length(cxt->parts->inner_exprs) + 1;
 		Var		   *var;
-		CoalesceExpr *coalesce;
 		ListCell   *lc;
 
 		foreach(lc, cxt->parts->aggs)
@@ -203,14 +203,8 @@ target_mutator(Node *node, TargetContext *cxt)
 			resno++;
 		}
 		var = joined_column(cxt, resno);
-		if (!shard_correlated_is_count((Aggref *) node))
-			return (Node *) var;
-		coalesce = makeNode(CoalesceExpr);
-		coalesce->coalescetype = INT8OID;
-		coalesce->args = list_make2(var, makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
-												   Int64GetDatum(0), false, FLOAT8PASSBYVAL));
-		coalesce->location = -1;
-		return (Node *) coalesce;
+		return shard_correlated_is_count((Aggref *) node) ?
+			(Node *) shard_convert_coalesce((Expr *) var, (Expr *) shard_convert_int8(0)) : (Node *) var;
 	}
 	return expression_tree_mutator(node, target_mutator, cxt);
 }
@@ -222,9 +216,7 @@ value_target(SubLink *sublink, const TargetContext *cxt)
 	int			resno = list_length(cxt->parts->inner_exprs) + 1;
 	Node	   *value = (Node *) cxt->parts->target;
 	Expr	   *max = (Expr *) joined_column(cxt, resno);
-	Const	   *one = makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false,
-								FLOAT8PASSBYVAL);
-	OpExpr	   *several = (OpExpr *) make_opclause(Int8LessOperator, BOOLOID, false, (Expr *) one,
+	OpExpr	   *several = (OpExpr *) make_opclause(Int8LessOperator, BOOLOID, false, (Expr *) shard_convert_int8(1),
 												   (Expr *) joined_column(cxt, resno + 1),
 												   InvalidOid, InvalidOid);
 	CaseExpr   *result = makeNode(CaseExpr);
@@ -355,41 +347,13 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 	return (Node *) make_andclause(clauses);
 }
 
-/*
- * Has a level, or a sub-select in its FROM or WITH, a FULL JOIN?  If WHERE is constant false, PostgreSQL does not
- * plan the joins of the level.  So it does not notice that it cannot plan a FULL JOIN; with another join above it
- * would.  This function does not test whether WHERE is false, because evaluating constants may raise errors in levels
- * that are never planned.
- */
-static bool
-has_full_join(const Query *query)
-{
-	ListCell   *lc;
-
-	/* core inlines a WITH query that is used once */
-	foreach(lc, query->cteList)
-	{
-		Node	   *ctequery = lfirst_node(CommonTableExpr, lc)->ctequery;
-
-		if (IsA(ctequery, Query) && has_full_join((Query *) ctequery))
-			return true;
-	}
-	foreach_node(RangeTblEntry, rte, query->rtable)
-	{
-		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
-			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
-			return true;
-	}
-	return false;
-}
-
 static void
 decorrelate_level(Query *query)
 {
 	ReplaceContext cxt = {query, false, false};
 
 	if (query->commandType != CMD_SELECT || !query->hasSubLinks || query->rowMarks != NIL ||
-		query->setOperations != NULL || query->jointree->fromlist == NIL || has_full_join(query))
+		query->setOperations != NULL || query->jointree->fromlist == NIL || shard_correlated_has_full_join(query))
 		return;
 	query->jointree->quals = replace_in_where(query->jointree->quals, &cxt);
 	cxt.grouped = query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||

@@ -272,23 +272,6 @@ groups_column(SplitContext *cxt, Expr *expr)
 				   exprTypmod((Node *) expr), exprCollation((Node *) expr), 0);
 }
 
-/* A plain aggregate over one argument, as the parser makes it. */
-static Aggref *
-make_aggregate(Oid function, Oid type, Expr *arg)
-{
-	Aggref	   *agg = makeNode(Aggref);
-
-	agg->aggfnoid = function;
-	agg->aggtype = type;
-	agg->aggargtypes = list_make1_oid(exprType((Node *) arg));
-	agg->args = list_make1(makeTargetEntry(arg, 1, NULL, false));
-	agg->aggkind = AGGKIND_NORMAL;
-	agg->aggsplit = AGGSPLIT_SIMPLE;
-	agg->aggno = agg->aggtransno = -1;
-	agg->location = -1;
-	return agg;
-}
-
 /*
  * An aggregate for the sub-select, with the argument and FILTER of agg. cast: function that casts the argument to
  * casttype, or 0.
@@ -302,7 +285,7 @@ inner_aggregate(const Aggref *agg, Oid function, Oid type, Oid cast, Oid casttyp
 	if (OidIsValid(cast))
 		arg = (Expr *) makeFuncExpr(cast, casttype, list_make1(arg), InvalidOid, InvalidOid,
 									COERCE_EXPLICIT_CAST);
-	result = make_aggregate(function, type, arg);
+	result = shard_convert_aggregate(function, type, list_make1(arg));
 	if (function == F_COUNT_ANY)
 		result->aggargtypes = list_make1_oid(ANYOID);
 	result->aggfilter = agg->aggfilter;
@@ -319,7 +302,7 @@ make_call(Oid function, Oid type, List *args)
 static Expr *
 numeric_sum_of(SplitContext *cxt, Expr *inner)
 {
-	return (Expr *) make_aggregate(F_SUM_INT8, NUMERICOID, (Expr *) groups_column(cxt, inner));
+	return (Expr *) shard_convert_aggregate(F_SUM_INT8, NUMERICOID, list_make1(groups_column(cxt, inner)));
 }
 
 /* float8_avg(ARRAY[count, sum, 0]): core's final function, which divides without checking for underflow */
@@ -335,7 +318,7 @@ float_avg(SplitContext *cxt, const Aggref *agg)
 	ArrayExpr  *state = makeNode(ArrayExpr);
 
 	count = make_call(F_FLOAT8_NUMERIC, FLOAT8OID, list_make1(numeric_sum_of(cxt, count)));
-	sum = (Expr *) make_aggregate(F_SUM_FLOAT8, FLOAT8OID, (Expr *) groups_column(cxt, sum));
+	sum = (Expr *) shard_convert_aggregate(F_SUM_FLOAT8, FLOAT8OID, list_make1(groups_column(cxt, sum)));
 	state->array_typeid = FLOAT8ARRAYOID;
 	state->element_typeid = FLOAT8OID;
 	state->elements = list_make3(shard_convert_coalesce(count, zero), shard_convert_coalesce(sum, zero), zero);
@@ -361,8 +344,7 @@ numeric_avg(SplitContext *cxt, const Aggref *agg)
 		default:
 			sum = inner_aggregate(agg, agg->aggfnoid == F_AVG_INT8 ? F_SUM_INT8 : F_SUM_NUMERIC,
 								  NUMERICOID, InvalidOid, InvalidOid);
-			sum = (Expr *) make_aggregate(F_SUM_NUMERIC, NUMERICOID,
-										  (Expr *) groups_column(cxt, sum));
+			sum = (Expr *) shard_convert_aggregate(F_SUM_NUMERIC, NUMERICOID, list_make1(groups_column(cxt, sum)));
 			break;
 	}
 	return make_call(F_NUMERIC_DIV, NUMERICOID, list_make2(sum, numeric_sum_of(cxt, count)));
@@ -412,13 +394,11 @@ combined_aggregate(SplitContext *cxt, Aggref *agg)
 		case COMBINE_COUNT:
 			return shard_convert_coalesce(make_call(F_INT8_NUMERIC, INT8OID,
 										   list_make1(numeric_sum_of(cxt, inner))),
-								 (Expr *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
-										   Int64GetDatum(0), false, FLOAT8PASSBYVAL));
+								 (Expr *) shard_convert_int8(0));
 		case COMBINE_INT_SUM:
 			return make_call(F_INT8_NUMERIC, INT8OID, list_make1(numeric_sum_of(cxt, inner)));
 		case COMBINE_NUMERIC_SUM:
-			return (Expr *) make_aggregate(F_SUM_NUMERIC, NUMERICOID,
-										   (Expr *) groups_column(cxt, inner));
+			return (Expr *) shard_convert_aggregate(F_SUM_NUMERIC, NUMERICOID, list_make1(groups_column(cxt, inner)));
 		default:
 			result = copyObject(agg);
 			result->args = list_make1(makeTargetEntry((Expr *) groups_column(cxt, inner), 1, NULL,

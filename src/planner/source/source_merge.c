@@ -22,6 +22,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/route.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -117,9 +118,7 @@ place(ShardSourceInfo *info, Node *expr, bool by_source)
 static Node *
 compare_bound(Oid function, Node *expr, int64 bound)
 {
-	Const	   *value = makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(bound), false, FLOAT8PASSBYVAL);
-
-	return (Node *) makeFuncExpr(function, BOOLOID, list_make2(expr, value), InvalidOid, InvalidOid,
+	return (Node *) makeFuncExpr(function, BOOLOID, list_make2(expr, shard_convert_int8(bound)), InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
 

@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -32,13 +33,6 @@
 /* Upper bound for each part of the sum, so that the sum does not overflow. */
 #define MAX_PART (PG_INT64_MAX / 2)
 
-static Const *
-make_int8(int64 value)
-{
-	return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(value), false,
-					 FLOAT8PASSBYVAL);
-}
-
 /* LEAST(expr, MAX_PART).  If expr is NULL, this is MAX_PART, which is no bound. */
 static Expr *
 make_part(Node *expr)
@@ -47,7 +41,7 @@ make_part(Node *expr)
 
 	least->minmaxtype = INT8OID;
 	least->op = IS_LEAST;
-	least->args = list_make2(expr, make_int8(MAX_PART));
+	least->args = list_make2(expr, shard_convert_int8(MAX_PART));
 	least->location = -1;
 	return (Expr *) least;
 }
@@ -63,8 +57,6 @@ is_repeatable(Node *expr)
 static Node *
 make_bound(Node *count, Node *offset)
 {
-	CoalesceExpr *no_offset;
-
 	if (count == NULL || (IsA(count, Const) && ((Const *) count)->constisnull))
 		return NULL;
 	if (offset != NULL && IsA(offset, Const) && ((Const *) offset)->constisnull)
@@ -82,17 +74,14 @@ make_bound(Node *count, Node *offset)
 			 (DatumGetInt64(((Const *) offset)->constvalue) < 0 ||
 			  pg_add_s64_overflow(sum, DatumGetInt64(((Const *) offset)->constvalue), &sum))))
 			return NULL;
-		return (Node *) make_int8(sum);
+		return (Node *) shard_convert_int8(sum);
 	}
 	if (offset == NULL)
 		return (Node *) make_part(count);
 
-	no_offset = makeNode(CoalesceExpr);
-	no_offset->coalescetype = INT8OID;
-	no_offset->args = list_make2(offset, make_int8(0));
-	no_offset->location = -1;
+	offset = (Node *) shard_convert_coalesce((Expr *) offset, (Expr *) shard_convert_int8(0));
 	return (Node *) makeFuncExpr(F_INT8PL, INT8OID,
-								 list_make2(make_part(count), make_part((Node *) no_offset)),
+								 list_make2(make_part(count), make_part(offset)),
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
