@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""plot.py - draws the numbers of a benchmark as SVG that reads well on a light and on a dark page
+"""plot.py - draws the numbers of a benchmark as SVG that reads well on a light and on a dark page: dark text on a light card
 
     plot.py RESULT.json PICTURE.svg
 
-Knows the files of scale_out, and glance.json, whose figures are those of docs/benchmarks.md (rates as times: 1 / ratio).
+Knows the files of scale_out. The pictures of the documentation are drawn from glance.json and scale_out.json. Their
+figures are those of docs/benchmarks.md (glance.json has rates as times: 1 / ratio).
 Needs matplotlib.
 """
 
@@ -15,7 +16,7 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
-INK, MEASURED, LINE = "#808080", "#2f81d6", "#d68a2f"
+INK, CARD, MEASURED, LINE = "#24292f", "#f6f8fa", "#0969da", "#bf8700"
 TITLES = {"copy": "COPY, rows a second", "group": "1,000 groups, rows a second", "point": "point reads a second", "range": "sums over 100 keys a second"}
 
 
@@ -23,12 +24,12 @@ def scale_out(result):
     works = list(result["works"])
     figure, panels = pyplot.subplots(1, len(works), figsize=(3.3 * len(works), 3), squeeze=False)
     for axes, work in zip(panels[0], works):
-        axes.plot(result["sizes"], result["lines"][work], "--", color=LINE, label="linear")
+        axes.plot(result["sizes"], result["lines"][work], "--", color=LINE, label="as one node" if work == "range" else "linear")
         axes.plot(result["sizes"], result["works"][work]["rate"], "o-", color=MEASURED, label="measured")
         axes.set_title(TITLES[work], color=INK, fontsize=10)
         axes.set_xlabel(f"nodes of {result['share']:g} core", color=INK, fontsize=9)
         axes.set_xticks(result["sizes"])
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * max(result["lines"][work] + result["works"][work]["rate"]))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}")
         axes.legend(frameon=False, labelcolor=INK, fontsize=8, loc="lower right" if work == "range" else "upper left")
     return figure
@@ -60,7 +61,7 @@ def main():
             spine.set_visible(side in ("left", "bottom"))
             spine.set_color(INK)
     figure.tight_layout()
-    figure.savefig(sys.argv[2], transparent=True, metadata={"Date": None})
+    figure.savefig(sys.argv[2], facecolor=CARD, metadata={"Date": None})
 
 
 if __name__ == "__main__":
