@@ -108,7 +108,9 @@ remove_folder() {
 	local i
 
 	for ((i = 0; i < 20; i++)); do
-		as_root rm -rf "$1" 2>/dev/null && return 0
+		rm -rf "$1" 2>/dev/null && return 0
+		# In a subshell, because as_root ends the script where there is no sudo.
+		(as_root rm -rf "$1") 2>/dev/null && return 0
 		sleep 0.2
 	done
 	warn "could not remove $1"
