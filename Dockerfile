@@ -20,6 +20,7 @@ FROM scratch AS extension
 ARG PG_MAJOR=18
 COPY --from=build /out/usr/share/postgresql/${PG_MAJOR}/extension /share/extension
 COPY --from=build /out/usr/lib/postgresql/${PG_MAJOR}/lib /lib
+COPY contrib/patroni/promote_coordinator /bin/promote_coordinator
 
 FROM postgres:${PG_MAJOR} AS coordinator
 COPY --from=build /out/usr /usr

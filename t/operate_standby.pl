@@ -180,4 +180,28 @@ like($output, qr/this server is the coordinator already/, 'it has nothing to do'
 is($c->safe_psql('SELECT identity, confirmed FROM shardfdw_internal.coordinator_identity()'), $identity, 'and leaves the identity as it is');
 like(($third->psql('postgres', 'SELECT * FROM t', extra_params => [ '-U', 'shardfdw_failover' ]))[2], qr/permission denied for table t/, 'its role reads no table');
 
+# ---------- contrib/container/kubernetes.yaml: the deployment notices a promotion by itself ----------
+
+my $fourth = ShardServer->standby_of('fourth', $third);
+my ($items) = slurp_file('contrib/container/kubernetes.yaml') =~ /^ +command:\n((?: +- .*\n)+)/m;
+my @command = $items =~ /^ +- "?([^"\n]+)"?$/mg;
+is("@command", '/extensions/shardfdw/bin/promote_coordinator --all-received --every 2'
+	  . ' -d host=coordinator-rw dbname=app user=shardfdw_failover', 'the command of the deployment');
+# instead of the service, which leads to the primary
+$command[0] = 'contrib/patroni/promote_coordinator';
+$command[-1] = sprintf 'host=%s,%s port=%d,%d dbname=postgres user=shardfdw_failover target_session_attrs=read-write',
+  map({ $_->host } $third, $fourth), map { $_->port } $third, $fourth;
+$output = '';
+$called = IPC::Run::start(\@command, '&>', \$output, IPC::Run::timeout(180));
+$called->pump until $output =~ /looks every 2 s/;
+$c->kill9_coordinator;
+$fourth->promote;
+$called->pump until $output =~ /has taken over, new identity [0-9a-f]{16}/;
+$c->{coordinator} = $fourth;
+$c->safe_psql('UPDATE t SET v = 2');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|2000', 'transactions over several nodes commit');
+$called->signal('TERM');
+is(exit_code(), '0', 'it ends when it is told to');
+is(() = $output =~ /has taken over/g, 1, 'it has taken over once');
+
 done_testing();
