@@ -20,6 +20,7 @@ PAGES = {
     "LICENSE": "license.md",
     "CODE_OF_CONDUCT.md": "conduct.md",
     "SECURITY.md": "reporting.md",
+    "contrib/ansible/README.md": "ansible.md",
     "contrib/monitoring/README.md": "monitoring.md",
     "contrib/patroni/README.md": "patroni.md",
 }
