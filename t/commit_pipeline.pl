@@ -159,6 +159,7 @@ for my $name ('one statement', 'two statements, one Sync', 'the second one fails
 
 	for my $i (1 .. -1 + length $steps[0])
 	{
+		next unless ShardCluster::in_half($i);
 		my ($sharded) = hold('sharded', sub { return (substr($_[0], 0, $i), substr $_[0], $i) }, @steps);
 		push @differ, $i if $sharded ne $plain;
 	}

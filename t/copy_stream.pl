@@ -45,6 +45,7 @@ $c->shard_table('t', 'id', shards => 8);
 
 # The bad lines of a file. The file is much larger than the buffers, or fits into them.
 my $n = 30_000;
+my $ncases = 0;
 for my $case ([ 11_111, 11_112, 11_113, 11_114, 20_000 ], [ 29_999, 30_000, 15_000 ], [ map { 17 * $_ + 5000 } 1 .. 300 ])
 {
 	my %bad = map { $_ => 1 } @$case;
@@ -55,6 +56,7 @@ for my $case ([ 11_111, 11_112, 11_113, 11_114, 20_000 ], [ 29_999, 30_000, 15_0
 	{
 		for my $max (1, 4)
 		{
+			next unless ShardCluster::in_half($ncases++);
 			like(failure("SET shardfdw.copy_buffer_size = '$buffer'; SET shardfdw.max_connections_per_node = $max; COPY t FROM '$file'"),
 				qr/23514.*^CONTEXT:  COPY t, line $first: "$first\t-1\tx"$/ms,
 				"of @{[ scalar @$case ]} bad lines the first is named (buffer $buffer, $max connections)");
@@ -189,6 +191,7 @@ for my $case (
 
 	for my $buffer ('64kB', '16MB')
 	{
+		next unless ShardCluster::in_half($ncases++);
 		set_aside("$name, $buffer",
 			"SET shardfdw.copy_buffer_size = '$buffer'; TRUNCATE g; COPY g FROM '$file' (ON_ERROR 'ignore', REJECT_FILE '$dir/rejected', REJECT_TABLE 'r')",
 			$rows, $bad, $expected);
@@ -300,6 +303,7 @@ for my $how ('keep_old', 'keep_new')
 		write_rows($rows);
 		for my $buffer ('64kB', '16MB')
 		{
+			next unless ShardCluster::in_half($ncases++);
 			my ($rc, undef, $err) = $c->psql(
 				"TRUNCATE d; INSERT INTO d SELECT g, -g FROM generate_series(1, $before) g; SET shardfdw.copy_buffer_size = '$buffer'; COPY d FROM '$file' (ON_DUPLICATE '$how', REJECT_FILE '$dir/rejected')",
 				on_error_stop => 1);
@@ -331,6 +335,7 @@ $c->shard_table('run_rows', 'k', shards => 5);
 for my $case ([ "\n", 'text', '\N' ], [ "\n", 'csv', '' ], [ "\r\n", 'csv', '' ], [ "\r", 'text', '\N' ])
 {
 	my ($eol, $format, $null) = @$case;
+	next unless ShardCluster::in_half($ncases++);
 	my $name = "$format, " . ($eol =~ s/\r/CR/r =~ s/\n/NL/r);
 	my $delim = $format eq 'csv' ? ',' : "\t";
 	my ($key, @rows) = (0);
