@@ -71,6 +71,7 @@ sub holds
 }
 
 # Loads in two ways: lines that are forwarded unchanged, and rows that are parsed (WHERE).
+my $nloads = 0;
 for my $format ('text', 'csv', 'binary')
 {
 	$c->safe_psql("COPY t_plain TO '$dir/$format' (FORMAT $format)");
@@ -78,6 +79,8 @@ for my $format ('text', 'csv', 'binary')
 	{
 		for my $buffer ('64kB', '8MB')
 		{
+			# the next part needs the rows
+			next unless ShardCluster::in_half($nloads++) || $nloads == 12;
 			$c->safe_psql('TRUNCATE t');
 			holds("COPY FROM, $format,$where buffer $buffer",
 				"SET shardfdw.copy_buffer_size = '$buffer'; COPY t FROM '$dir/$format' (FORMAT $format)$where; $digest t");
