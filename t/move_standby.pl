@@ -172,6 +172,50 @@ for my $table ('few', 'live.s', 'live.r')
 	is(shown($reader->query("SELECT count(*) FROM $table")), 100, "$table, renamed, replayed");
 }
 
+# Readers that begin while a transaction changes the table wait for it, and must not read the new shards.
+for my $how ('made plain', 'renamed')
+{
+	my ($table, $change) = $how eq 'renamed' ? ('few_2', 'ALTER FOREIGN TABLE few_2_00 RENAME TO few_2_x;
+		ALTER FOREIGN TABLE many_2_00 RENAME TO few_2_00') :
+		('again', "SELECT shardfdw.unshard_table('again'); SELECT shardfdw.shard_table('again', shards => 4)");
+	$c->safe_psql("SELECT shardfdw.unshard_table('again');
+		SELECT shardfdw.shard_table('again', shards => 1, nodes => '{node1}')");
+	$c->safe_psql("CREATE TABLE few_2 AS TABLE again; CREATE TABLE many_2 AS TABLE again;
+		SELECT shardfdw.shard_table(x, 'id', shards => CASE x::text WHEN 'many_2' THEN 4 ELSE 1 END,
+			nodes => '{node1}') FROM unnest('{few_2,many_2}'::regclass[]) x;") if $how eq 'renamed';
+	catch_up();
+	my @readers = map { WireClient->new($standby, 'postgres') } 1 .. 3;
+	$readers[2]->query("PREPARE p(int) AS SELECT v FROM $table WHERE id = \$1");
+	$readers[2]->query("EXECUTE p($_)") for 1 .. 10;
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+	my $writer = WireClient->new($primary, 'postgres');
+	$writer->query("BEGIN; SET LOCAL client_min_messages = warning; $change");
+	$readers[0]->start_query("SELECT count(*) FROM $table");
+	$readers[1]->start_query("SELECT v FROM $table WHERE id = 5");
+	$readers[2]->start_query('EXECUTE p(5)');
+	$c->node(1)->poll_query_until('postgres', 'SELECT count(*) = 3 FROM pg_locks WHERE NOT granted');
+	$writer->query('COMMIT');
+	is(shown($_->finish_query), '40001', "$how while readers wait") for @readers;
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	catch_up();
+	is(shown($readers[0]->query("SELECT count(*) FROM $table")), 100, "$how, replayed");
+	is(shown($readers[2]->query('EXECUTE p(5)')), 5, "$how, replayed, a prepared statement");
+}
+
+# The name of the shard key becomes another column's.
+$c->safe_psql("CREATE TABLE swapped (id int, v int); INSERT INTO swapped SELECT i, 101 - i FROM generate_series(1, 100) i;
+	SELECT shardfdw.shard_table('swapped', 'id', shards => 4)");
+catch_up();
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+$c->safe_psql('BEGIN; ALTER TABLE swapped RENAME id TO x; ALTER TABLE swapped RENAME v TO id;
+	ALTER TABLE swapped RENAME x TO v; COMMIT');
+my $renamed = WireClient->new($standby, 'postgres');
+is(shown($renamed->query("SELECT count(*) FROM swapped WHERE id = $_")), '40001', "columns are renamed: id = $_")
+	for 1, 2;
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+catch_up();
+is($standby->safe_psql('postgres', 'SELECT v FROM swapped WHERE id = 2'), 99, 'columns are renamed, replayed');
+
 # Another transaction that has begun before does not matter.
 my $older = WireClient->new($primary, 'postgres');
 $older->query('BEGIN; SELECT pg_current_xact_id()');

@@ -594,14 +594,18 @@ shard_map_check_tables(const ShardMap *const *maps, int nmaps, const int *shardn
 	if (!needed)
 		return NULL;
 	initStringInfo(&body);
-	appendStringInfoString(&body, "DECLARE moved text; BEGIN SELECT x.name INTO moved FROM unnest(ARRAY[");
+	appendStringInfoString(&body, "DECLARE names text[] = ARRAY[");
 	for (int i = 0; i < nmaps; i++)
 	{
 		for (int j = 0; j < nshards; j++)
 			appendStringInfo(&body, "%s%s", i + j > 0 ? ", " : "", quote_literal_cstr(maps[i]->shards[shardnos[j]].relation));
 	}
+	appendStringInfoString(&body, "]; moved text; BEGIN ");
+	/* No lock of the coordinator keeps a table in its place for a standby.  So the tables are locked before the check. */
+	if (RecoveryInProgress())
+		appendStringInfoString(&body, "FOREACH moved IN ARRAY names LOOP EXECUTE 'SELECT FROM ' || moved || ' LIMIT 0'; END LOOP; ");
 	/* to_regclass() finds the table that has the name now.  pg_class is read by the snapshot. */
-	appendStringInfo(&body, "]) x(name) LEFT JOIN pg_class c ON c.oid = to_regclass(x.name) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace "
+	appendStringInfo(&body, "SELECT x.name INTO moved FROM unnest(names) x(name) LEFT JOIN pg_class c ON c.oid = to_regclass(x.name) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace "
 					 "WHERE ARRAY[n.nspname, c.relname]::text[] IS DISTINCT FROM parse_ident(x.name) OR %s LIMIT 1; "
 					 "IF FOUND THEN RAISE EXCEPTION USING ERRCODE = 'serialization_failure', "
 					 "MESSAGE = format('could not serialize access due to a move of shard %%s', moved), "

@@ -135,6 +135,8 @@ shard_ddl_rename(ShardDdlCall *call)
 			return false;
 		shard_ddl_table_check_unused(table, "ALTER TABLE");
 		add_rename(batch, "COLUMN ", stmt);
+		/* the name of the shard key may be another column's on a standby */
+		shard_ddl_batch_add_named_by(batch);
 	}
 	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
 	{
