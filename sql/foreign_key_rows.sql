@@ -222,4 +222,35 @@ DROP TRIGGER note ON tree;
 DELETE FROM tree WHERE k = 1;
 UPDATE tree SET id = id + 100;
 
+-- functions and parts of WITH that change no key column start no action, except if they delete rows
+SET search_path = fk_rows;
+CREATE TABLE tag (id int PRIMARY KEY, n int);
+CREATE TABLE account (id int PRIMARY KEY, n int DEFAULT 0);
+CREATE TABLE post (account int REFERENCES account ON DELETE CASCADE, id int, n int, PRIMARY KEY (account, id));
+CREATE TABLE post_tag (account int, post int, tag int REFERENCES tag ON DELETE RESTRICT ON UPDATE CASCADE, n int,
+	PRIMARY KEY (account, post, tag), FOREIGN KEY (account, post) REFERENCES post ON DELETE CASCADE);
+INSERT INTO tag SELECT i, i FROM generate_series(1, 5) i;
+INSERT INTO account SELECT i FROM generate_series(1, 5) i;
+INSERT INTO post SELECT i, i, i FROM generate_series(1, 5) i;
+SELECT shardfdw.create_reference_table('tag');
+SELECT shardfdw.shard_tables('{account,post,post_tag}', 'account', shards => 4);
+CREATE FUNCTION next_number(int) RETURNS int LANGUAGE sql AS 'UPDATE account SET n = n + 1 WHERE id = $1 RETURNING n';
+CREATE FUNCTION get_tag(int) RETURNS int LANGUAGE sql AS 'INSERT INTO tag VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING id';
+CREATE FUNCTION leave(int) RETURNS int LANGUAGE sql AS 'DELETE FROM account WHERE id = $1 RETURNING id';
+CREATE FUNCTION renumber(int) RETURNS int LANGUAGE sql AS 'UPDATE tag SET id = id + 100 WHERE id = $1 RETURNING id';
+WITH t AS (INSERT INTO tag VALUES (2, 9) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING id)
+	INSERT INTO post_tag SELECT 1, 1, id, 0 FROM t;
+INSERT INTO post VALUES (1, next_number(1), 7) ON CONFLICT (account, id) DO UPDATE SET n = excluded.n;
+INSERT INTO post_tag VALUES (1, 1, get_tag(1), 7) ON CONFLICT (account, post, tag) DO UPDATE SET n = excluded.n;
+TABLE post ORDER BY 1, 2;
+TABLE post_tag ORDER BY 1, 2, 3;
+WITH t AS (INSERT INTO tag VALUES (2, 9) ON CONFLICT (id) DO UPDATE SET id = 6 RETURNING id)
+	INSERT INTO post_tag SELECT 1, 1, id, 0 FROM t;
+INSERT INTO post VALUES (2, leave(3), 7) ON CONFLICT (account, id) DO UPDATE SET n = excluded.n;
+INSERT INTO post_tag VALUES (1, 1, renumber(4), 7) ON CONFLICT (account, post, tag) DO UPDATE SET n = excluded.n;
+-- a trigger may change the key
+CREATE FUNCTION change_id() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.id = OLD.id + 100; RETURN NEW; END $$;
+CREATE TRIGGER change_id BEFORE UPDATE ON tag FOR EACH ROW EXECUTE FUNCTION change_id();
+INSERT INTO post_tag VALUES (1, 1, get_tag(1), 7) ON CONFLICT (account, post, tag) DO UPDATE SET n = excluded.n;
+
 DROP SCHEMA fk_rows, fk_rows_plain CASCADE;

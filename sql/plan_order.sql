@@ -230,6 +230,16 @@ SELECT forms('SELECT c FROM forms_? WHERE k = 5 ORDER BY c LIMIT 1');
 SET shardfdw.query_per_node = off;
 SELECT forms('SELECT c, p, v, j FROM forms_? WHERE p > 1 ORDER BY c DESC, p, k LIMIT 5');
 RESET shardfdw.query_per_node;
+-- LIMIT, aggregates and windows above a sub-select that sorts: its order counts
+SELECT same_order('SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k ORDER BY sum(n) DESC, k) x LIMIT 3');
+SELECT same_order('SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k ORDER BY sum(n) DESC, k) x OFFSET 605');
+SELECT same_order('SELECT * FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) x LIMIT 3');
+SELECT same_order('SELECT * FROM (SELECT k, row_number() OVER (PARTITION BY k) FROM t ORDER BY n DESC, k) x LIMIT 3');
+SELECT same_order('SELECT array_agg(k) FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) x');
+SELECT same_order('SELECT DISTINCT ON (g) g, k FROM (SELECT DISTINCT g, k, n FROM t ORDER BY g, n DESC, k) x');
+SELECT same_order('SELECT k, row_number() OVER () FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) x');
+SELECT same_order('SELECT y, (SELECT k FROM (SELECT k, sum(n) FROM t GROUP BY k ORDER BY sum(n) DESC, k) x LIMIT 1) FROM generate_series(1, 3) y');
+SELECT same_order('SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k ORDER BY sum(n) DESC, k) x JOIN (SELECT DISTINCT k, g FROM t) y USING (k) ORDER BY s, k LIMIT 3');
 -- cursors
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM t ORDER BY k LIMIT 5;

@@ -200,9 +200,24 @@ shard_select_delete(ShardSelect *select)
 	make_target(select, CMD_DELETE);
 }
 
+/* May columns of the tables have other types on nodes? */
+static bool
+may_have_other_types(const ShardSelect *select)
+{
+	foreach_oid(relid, select->relids)
+	{
+		const ShardMap *map = shard_map_get_levels(relid, true);
+
+		if (map == NULL || map->foreign_definition)
+			return true;
+	}
+	return false;
+}
+
 List *
 shard_select_finish(ShardSelect *select)
 {
+	bool		cast_all;
 	ShardSelectPlace whole_node = {0};
 	ListCell   *lc;
 
@@ -213,13 +228,11 @@ shard_select_finish(ShardSelect *select)
 
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
-	/*
-	 * Tables created by users may have other column types on different nodes.  Columns with a type modifier have no
-	 * cast, because a node would compute it for each row.
-	 */
+	/* tables created by users may have other column types; otherwise a node would compute a cast for each row */
+	cast_all = may_have_other_types(select);
 	foreach_node(TargetEntry, entry, select->union_level->query->targetList)
 	{
-		if (!IsA(entry->expr, Const) && exprTypmod((Node *) entry->expr) < 0)
+		if (!IsA(entry->expr, Const) && (cast_all || exprTypmod((Node *) entry->expr) < 0))
 			entry->expr = (Expr *) makeRelabelType(entry->expr, exprType((Node *) entry->expr), -1,
 												   exprCollation((Node *) entry->expr), COERCE_EXPLICIT_CAST);
 	}

@@ -7,12 +7,15 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "access/sysattr.h"
 #include "catalog/colocate.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/qualified.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/scan/nested_write.h"
@@ -25,6 +28,7 @@
 #include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #define ACTIONS "IN ('c', 'n', 'd')"
 
@@ -161,15 +165,64 @@ shards_below(Oid relid)
 	return result;
 }
 
-/* shard_tied_parts_reach() for changes of any kind of a table, its partitions or a reference table, and the shards of relid. */
-static bool
-reaches_table(Oid changed, Oid relid, Oid userid)
+bool
+shard_tied_parts_updates_others(Relation rel)
 {
-	ShardTiedChange change = {.userid = userid, .deletes = true, .updates = true};
+	const TupleConstr *constraints = RelationGetDescr(rel)->constr;
+
+	return (rel->trigdesc != NULL && rel->trigdesc->trig_update_before_row) ||
+		(constraints != NULL && constraints->has_generated_stored);
+}
+
+static bool
+updates_others(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	bool		result = shard_tied_parts_updates_others(rel);
+
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
+/* Names of the updated columns; NIL: unknown, or columns to which nothing is assigned may have been updated. */
+static List *
+updated_columns(const ShardChangedTable *changed, const List *shards)
+{
+	List	   *result = NIL;
+	int			column = -1;
+
+	if (updates_others(changed->top))
+		return NIL;
+	foreach_oid(shard, shards)
+	{
+		const ShardMap *map = shard_map_get(shard);
+
+		if (map == NULL || map->renames || updates_others(shard))
+			return NIL;
+	}
+	while ((column = bms_next_member(changed->columns, column)) >= 0)
+	{
+		char	   *name = get_attname(changed->top, column + FirstLowInvalidHeapAttributeNumber, true);
+
+		if (name == NULL)
+			return NIL;
+		result = lappend(result, name);
+	}
+	return result;
+}
+
+/* shard_tied_parts_reach() for changes of a table, its partitions or a reference table, and the shards of relid. */
+static bool
+reaches_table(const ShardChangedTable *changed, Oid relid, Oid userid)
+{
+	ShardTiedChange change = {.userid = userid, .deletes = changed->deletes, .updates = changed->updates};
+	bool		is_reference = get_rel_relkind(changed->top) == RELKIND_RELATION;
+	List	   *samples = is_reference ? list_make1_oid(changed->top) : shard_tied_parts_samples(shards_below(changed->top));
 	List	   *shards = shards_below(relid);
 
-	foreach_oid(sample, get_rel_relkind(changed) == RELKIND_RELATION ? list_make1_oid(changed) :
-				shard_tied_parts_samples(shards_below(changed)))
+	if (!change.deletes)
+		change.columns = updated_columns(changed, is_reference ? NIL : samples);
+	foreach_oid(sample, samples)
 	{
 		change.shard = sample;
 		if (shard_tied_parts_reach(&change, shards))
@@ -187,7 +240,7 @@ shard_tied_parts_check_unwritten(const EState *estate, Oid relid, Oid serverid, 
 	CommandId	cid = stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE ? estate->es_snapshot->curcid : estate->es_output_cid + 1;
 	bool		written = shard_nested_write_since(relid, cid, false);
 
-	foreach_oid(changed, written ? NIL : shard_nested_write_changed(cid))
+	foreach_ptr(const ShardChangedTable, changed, written ? NIL : shard_nested_write_changed(cid))
 		written = written || reaches_table(changed, relid, userid);
 	if (written)
 		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);

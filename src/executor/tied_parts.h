@@ -9,9 +9,13 @@
 
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
+#include "utils/relcache.h"
 
 /* Returns one shard of each sharded table among shards, since all shards of a table have the same foreign keys. */
 extern List *shard_tied_parts_samples(const List *shards);
+
+/* May an UPDATE change columns to which it assigns nothing? */
+extern bool shard_tied_parts_updates_others(Relation rel);
 
 /* What a part of a statement does to rows of a table. */
 typedef struct ShardTiedChange

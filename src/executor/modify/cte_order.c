@@ -361,17 +361,7 @@ changed_shards(const WritingPart *part, EState *estate)
 	return shard_tied_parts_samples(shards != NIL ? shards : shards_of(part));
 }
 
-/* May an UPDATE change columns to which it assigns nothing? */
-static bool
-may_change_others(const ResultRelInfo *target)
-{
-	const TupleConstr *constraints = RelationGetDescr(target->ri_RelationDesc)->constr;
-
-	return (target->ri_TrigDesc != NULL && target->ri_TrigDesc->trig_update_before_row) ||
-		(constraints != NULL && constraints->has_generated_stored);
-}
-
-/* Names of the columns on the node that the part updates; NIL: any. */
+/* Names of the columns on the node that the part, an UPDATE or an upsert, updates; NIL: any. */
 static List *
 updated_columns(const ModifyTable *modify, EState *estate, bool renames)
 {
@@ -385,10 +375,10 @@ updated_columns(const ModifyTable *modify, EState *estate, bool renames)
 		const ResultRelInfo *target = estate->es_result_relations[rti - 1];
 
 		/* NULL: the statement's values exclude the partition */
-		if (target != NULL && may_change_others(target))
+		if (target != NULL && shard_tied_parts_updates_others(target->ri_RelationDesc))
 			return NIL;
 	}
-	foreach_int(attno, (List *) linitial(modify->updateColnosLists))
+	foreach_int(attno, modify->operation == CMD_INSERT ? modify->onConflictCols : (List *) linitial(modify->updateColnosLists))
 	{
 		char	   *name = get_attname(relid, attno, true);
 
@@ -415,7 +405,7 @@ reaches_by_keys(const WritingPart *part, const WritingPart *other, EState *estat
 		const ShardMap *map = shard_map_get(shard);
 
 		change.shard = shard;
-		if (part->kind == PART_UPDATE)
+		if (IsA(part->plan, ModifyTable) && !change.deletes)
 			change.columns = updated_columns((const ModifyTable *) part->plan, estate, !part->is_reference && (map == NULL || map->renames));
 		if (shard_tied_parts_reach(&change, shards_of(other)))
 			return true;

@@ -20,6 +20,9 @@
  * If the statement calls VOLATILE functions or has such triggers, scans that lock rows are started first, too.
  * Otherwise the scans of later shards would see what the functions have written.
  *
+ * Step 2 is also done if the plan reads the written table again for each row of another one, which a nested loop does
+ * in its inner side.  Such a scan locks rows, so it has no snapshot, and would find what the statement has written.
+ *
  * A part that reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it would see what was
  * written (ShardStreamView).
  */
@@ -58,10 +61,55 @@ needs_rows_first(EState *estate)
 	return shard_statement_view_writes(estate) && shard_statement_view_lacks_snapshot() && shard_statement_view_reads(estate);
 }
 
+static bool
+is_shard_scan(PlanState *ps)
+{
+	return IsA(ps, ForeignScanState) && ((ForeignScan *) ps->plan)->operation == CMD_SELECT &&
+		((ForeignScanState *) ps)->fdwroutine->IterateForeignScan == shardIterateForeignScan;
+}
+
+/* Is a scan that locks rows started several times?  context points to true if this part of the plan is. */
+static bool
+locks_again(PlanState *ps, void *context)
+{
+	bool		again = *(bool *) context;
+
+	if (is_shard_scan(ps))
+		return again && ((const ShardScanState *) ((ForeignScanState *) ps)->fdw_state)->plan->locks_rows;
+	if (IsA(ps, NestLoopState) || IsA(ps, CustomScanState))
+		again = true;
+	else if (IsA(ps, MaterialState) && bms_is_empty(ps->lefttree->plan->extParam))
+		again = false;
+	return planstate_tree_walker(ps, locks_again, &again);
+}
+
+/* Does the source of a ModifyTable start a scan of the written table several times? */
+static bool
+reads_target_again(PlanState *ps)
+{
+	bool		again = false;
+
+	return IsA(ps, ModifyTableState) && outerPlanState(ps) != NULL && ((ModifyTable *) ps->plan)->operation == CMD_UPDATE &&
+		locks_again(outerPlanState(ps), &again);
+}
+
+/* The same for any ModifyTable of the statement. */
+static bool
+reads_targets_again(EState *estate, PlanState *top)
+{
+	foreach_ptr(PlanState, part, estate->es_auxmodifytables)
+	{
+		if (reads_target_again(part))
+			return true;
+	}
+	return reads_target_again(top);
+}
+
 bool
 shard_read_first_is_needed(const QueryDesc *desc)
 {
-	return needs_rows_first(desc->estate) || shard_statement_view_locks_first(desc->estate);
+	return needs_rows_first(desc->estate) || shard_statement_view_locks_first(desc->estate) ||
+		reads_targets_again(desc->estate, desc->planstate);
 }
 
 /* ---- scans ---- */
@@ -73,8 +121,7 @@ start_scans(PlanState *ps, void *context)
 	ForeignScanState *node = (ForeignScanState *) ps;
 	bool		locks = *(bool *) context;
 
-	if (IsA(ps, ForeignScanState) && ((ForeignScan *) ps->plan)->operation == CMD_SELECT &&
-		node->fdwroutine->IterateForeignScan == shardIterateForeignScan)
+	if (is_shard_scan(ps))
 	{
 		const ShardScanState *state = node->fdw_state;
 
@@ -177,7 +224,7 @@ shard_read_first(EState *estate, PlanState *top)
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	bool		locks = false;
 
-	if (needs_rows_first(estate))
+	if (needs_rows_first(estate) || reads_targets_again(estate, top))
 	{
 		(void) start_scans(top, &locks);
 		/* core lists the last part of WITH first, and a part may read those before it */

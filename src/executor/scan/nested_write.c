@@ -70,6 +70,7 @@ typedef struct LastWrite
 	LastCommand last;
 	bool		has_before;
 	LastCommand before;			/* value before that command: valid again if the command writes no row */
+	ShardChangedTable changed;	/* by all commands of the level */
 } LastWrite;
 
 /* List of LastWrite, in TopTransactionContext. */
@@ -143,9 +144,35 @@ note_changed(LastCommand *last, CommandId cid)
 	last->changed = true;
 }
 
+/* Adds a change of relid, the top or another table of its partition tree. */
 static void
-note_write(Oid top, bool changes)
+add_change(ShardChangedTable *changed, Oid relid, bool deletes, bool updates, const Bitmapset *columns)
 {
+	bool		unknown = changed->updates && changed->columns == NULL;
+
+	changed->deletes |= deletes;
+	if (!updates)
+		return;
+	changed->updates = true;
+	if (unknown || relid != changed->top || columns == NULL)
+	{
+		bms_free(changed->columns);
+		changed->columns = NULL;
+	}
+	else
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+
+		changed->columns = bms_add_members(changed->columns, columns);
+		MemoryContextSwitchTo(oldcxt);
+	}
+}
+
+static void
+note_write(Oid top, const ShardPermissions *permission)
+{
+	bool		deletes = (permission->requiredPerms & ACL_DELETE) != 0;
+	bool		updates = (permission->requiredPerms & ACL_UPDATE) != 0;
 	int			level = GetCurrentTransactionNestLevel();
 	CommandId	cid = GetCurrentCommandId(false);
 	LastWrite  *write = find_last_write(top, level);
@@ -156,6 +183,7 @@ note_write(Oid top, bool changes)
 		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 		write = palloc0(sizeof(LastWrite));
 		write->top = top;
+		write->changed.top = top;
 		write->level = level;
 		write->first_cid = cid;
 		last_writes = lappend(last_writes, write);
@@ -167,8 +195,10 @@ note_write(Oid top, bool changes)
 		write->before = write->last;
 	}
 	write->last.cid = cid;
-	if (changes)
-		note_changed(&write->last, cid);
+	if (!deletes && !updates)
+		return;
+	note_changed(&write->last, cid);
+	add_change(&write->changed, permission->relid, deletes, updates, permission->updatedCols);
 }
 
 static void
@@ -177,7 +207,7 @@ note_writes(List *permissions)
 	foreach_ptr(const ShardPermissions, permission, permissions)
 	{
 		foreach_oid(top, written_tables(permission))
-			note_write(top, (permission->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0);
+			note_write(top, permission);
 	}
 }
 
@@ -211,6 +241,8 @@ shard_nested_write_end_level(int level, bool committed)
 			outer->last.cid = Max(outer->last.cid, write->last.cid);
 			if (write->last.changed)
 				note_changed(&outer->last, write->last.changed_cid);
+			add_change(&outer->changed, write->top, write->changed.deletes, write->changed.updates, write->changed.columns);
+			bms_free(write->changed.columns);
 		}
 		last_writes = foreach_delete_current(last_writes, lc);
 		pfree(write);
@@ -400,7 +432,7 @@ shard_nested_write_changed(CommandId cid)
 	foreach_ptr(const LastWrite, write, last_writes)
 	{
 		if (write->last.changed && write->last.changed_cid >= cid)
-			result = list_append_unique_oid(result, write->top);
+			result = lappend(result, unconstify(ShardChangedTable *, &write->changed));
 	}
 	return result;
 }

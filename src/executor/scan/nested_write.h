@@ -46,7 +46,16 @@ extern bool shard_nested_write_deletes_twice(const ShardNestedWatch *watch);
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
 
-/* Tables on nodes, as OIDs of the tables at the top, in which commands from cid on may have updated or deleted rows. */
+/* What commands of the transaction may have done to rows that a table had. */
+typedef struct ShardChangedTable
+{
+	Oid			top;			/* the table at the top of a partition tree */
+	bool		deletes;
+	bool		updates;
+	Bitmapset  *columns;		/* columns of top that were updated, offset as in updatedCols; NULL: unknown */
+} ShardChangedTable;
+
+/* Tables on nodes in which commands from cid on may have updated or deleted rows: list of ShardChangedTable. */
 extern List *shard_nested_write_changed(CommandId cid);
 
 /* May a command before cid have changed relid, directly or because of foreign keys? */

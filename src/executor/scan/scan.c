@@ -761,6 +761,8 @@ shardReScanForeignScan(ForeignScanState *node)
 
 	/* The parameters' values may have changed even if chgParam is no longer set, so a run is never kept. */
 	state->would_wait = false;
+	if (state->plan->locks_rows)
+		shard_statement_view_read_again(node->ss.ps.state, state->view);
 	stop_run(node);
 }
 

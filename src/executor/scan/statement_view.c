@@ -121,6 +121,7 @@ typedef struct ScanView
 	ShardStreamView stream;		/* must be first */
 	List	   *relids;
 	bool		by_keys;		/* writes to other tables count, too, if they may reach the scan's by foreign keys */
+	bool		of_written;		/* a scan of the written table, which locks rows for the statement */
 	EState	   *estate;			/* of note_late() */
 } ScanView;
 
@@ -288,6 +289,7 @@ shard_statement_view_create_locking(EState *estate, const List *rels, Index scan
 		(scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid));
 	ScanView   *view = create_view(estate, rels);
 
+	view->of_written = of_written;
 	if (of_written)
 	{
 		/* writes of the statement's functions and triggers have higher command numbers than its own writes */
@@ -301,6 +303,16 @@ shard_statement_view_create_locking(EState *estate, const List *rels, Index scan
 		view->stream.refuse = note_late;
 	}
 	return &view->stream;
+}
+
+void
+shard_statement_view_read_again(const EState *estate, const ShardStreamView *stream)
+{
+	ScanView   *view = (ScanView *) unconstify(ShardStreamView *, stream);
+
+	/* rows that a DELETE has deleted are not found again */
+	if (view->of_written && estate->es_plannedstmt->commandType != CMD_DELETE)
+		view->stream.cid = estate->es_snapshot->curcid;
 }
 
 void

@@ -66,6 +66,12 @@ extern bool shard_statement_view_locks_first(const EState *estate);
 extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid);
 extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
 
+/*
+ * A scan that locks rows begins again.  If it is a scan of the written table, and the statement has written to the node, the
+ * scan is refused: it would return what the statement has written.
+ */
+extern void shard_statement_view_read_again(const EState *estate, const ShardStreamView *stream);
+
 /* The statement locks rows of relids (an OidList), and returns them without a check by LockRows. */
 extern void shard_statement_view_add_unchecked(EState *estate, List *relids);
 

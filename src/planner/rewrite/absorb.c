@@ -194,6 +194,17 @@ take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
 	return true;
 }
 
+/*
+ * May the result depend on the order in which a sub-select returns its rows?  LIMIT and DISTINCT ON take the first
+ * rows, and some aggregates and windows read rows in this order.
+ */
+static bool
+depends_on_order(const Query *parse)
+{
+	return parse->hasAggs || parse->hasWindowFuncs || parse->hasDistinctOn ||
+		(parse->sortClause == NIL && (parse->limitCount != NULL || parse->limitOffset != NULL));
+}
+
 void
 shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
@@ -215,6 +226,10 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		(sub->local_having != NIL && sub->query->windows == NIL) ||
 		sub->query->limit != NULL || sub->query->per_node ||
 		sub->kind == SHARD_REL_PARTIAL_GROUP)
+		return;
+
+	/* the rows of shards have no common order above the sub-select */
+	if (rel->subroot->parse->sortClause != NIL && depends_on_order(root->parse))
 		return;
 
 	query = palloc(sizeof(ShardRemoteQuery));
