@@ -145,6 +145,37 @@ for my $how (sort keys %conversions)
 	$reader->close;
 }
 
+# Shards that a split or a merge has made, and that have the names of older ones.
+my %replacements = (
+	split => "SELECT shardfdw.split_shard('split_00')",
+	'split while writers wait' => "SELECT shardfdw.split_shard('split_00', mode => 'block')",
+	merge => "SELECT shardfdw.merge_shards('{split_00,split_02}')",
+	'more shards' => "SELECT shardfdw.set_shard_count('split', 8)",
+	'fewer shards' => "SELECT shardfdw.set_shard_count('split', 2)");
+for my $how (sort keys %replacements)
+{
+	# without an index, whose name would stay in use
+	$c->safe_psql("CREATE TABLE split (id int, v int);
+		SELECT shardfdw.shard_table('split', 'id', shards => 4, nodes => '{node1}');
+		INSERT INTO split SELECT i, i FROM generate_series(1, 100) i");
+	catch_up();
+	my $ids = $c->safe_psql("SELECT string_agg(id::text, ',') FROM split_03");
+	my $read = "SELECT count(*) FROM split WHERE id IN ($ids)";
+	my $rows = $c->safe_psql($read);
+	my $reader = WireClient->new($standby, 'postgres');
+	is(shown($reader->query($read)), $rows, "$how, before");
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+	$c->safe_psql($_) for 'ALTER FOREIGN TABLE split_03 RENAME TO split_old', $replacements{$how};
+	is($c->node(1)->safe_psql('postgres', "SELECT to_regclass('split_03') IS NOT NULL"), 't',
+		"$how: the name is in use again");
+	is(shown($reader->query($read)), '40001', "$how, not replayed");
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	catch_up();
+	is(shown($reader->query($read)), $rows, "$how, replayed");
+	$reader->close;
+	$c->safe_psql('DROP TABLE split');
+}
+
 # Shards that get the names of others: by ALTER SCHEMA, or one by one.
 $c->safe_psql("CREATE SCHEMA live; CREATE SCHEMA next; CREATE SCHEMA gone;
 	CREATE TABLE live.r (id int PRIMARY KEY, v int); CREATE TABLE next.r (LIKE live.r INCLUDING ALL);

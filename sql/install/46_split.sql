@@ -170,6 +170,8 @@ AS $$
 		UNION ALL SELECT p.relation, 'name', 5, p.number, concat_ws('; ', CASE WHEN pieces > 1 THEN format('ALTER TABLE %s DETACH PARTITION %s', p.root, p.staging) END,
 			format('ALTER TABLE %s SET SCHEMA %I', p.staging, p.remote_schema)) FROM p
 		UNION ALL SELECT g.relation, 'name', 6, 0, format('DROP TABLE %s', g.root) FROM g WHERE pieces > 1
+		-- before the text that names the transaction of the switch: a piece may get the name of an older table (shard_map.c)
+		UNION ALL SELECT p.relation, 'named_by', 6, p.number, format('COMMENT ON TYPE %s IS ', p.piece_name) FROM p WHERE p.is_placed
 		UNION ALL SELECT g.relation, 'place', 7, 0, (SELECT format('DROP FOREIGN TABLE %s', string_agg(o.name, ', ')) FROM g o WHERE o.parent = g.parent) FROM g WHERE g.is_placed AND g.is_first
 		UNION ALL SELECT p.relation, 'place', 8, p.number, concat_ws('; ',
 			format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s', n.nspname, p.piece, p.parent, p.bounds, p.node,

@@ -27,6 +27,7 @@
 #include "fault.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "move/job/job.h"
 #include "move/job/link.h"
@@ -387,6 +388,17 @@ shard_place_lock(ShardMove *move, const ShardAttempts *attempts)
 	SHARD_FAULT_POINT("move_locked");
 }
 
+/* A piece has a new name and other rows than its source, so it names this transaction, as new shards do. */
+static void
+append_named_by(StringInfo buf, const ShardMoveTable *table)
+{
+	foreach_ptr(const ShardMovePart, part, table->parts)
+	{
+		if (strcmp(part->part, "named_by") == 0)
+			appendStringInfo(buf, "%s%s; ", part->text, quote_literal_cstr(shard_identity_named_by()));
+	}
+}
+
 /*
  * (1): the tables and their objects get their names on the target.  Returns false if another session has locked a
  * table that a foreign key references.
@@ -400,7 +412,10 @@ finish_on_target(ShardMove *move)
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", TARGET_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
+	{
 		append_commands(&sql, &move->tables[i], "name");
+		append_named_by(&sql, &move->tables[i]);
+	}
 	for (int i = 0; i < move->ntables; i++)
 		append_commands(&sql, &move->tables[i], "finish");
 	if (!shard_move_try(move, move->target, sql.data))
