@@ -18,6 +18,7 @@ my @phrases = (
 	qr/\bcopies\s*=>\s*\d/,
 	qr/\bshard_schema\s*=>/,
 	qr/\bcompare_rows\s*=>/,
+	qr/"(?:user|check|column)"\s*=>/,
 	qr/\ball_commits_received\s*=>/,
 	qr/\bcheck_cluster\(true\)/,
 	qr/\bCALL shardfdw\./,
