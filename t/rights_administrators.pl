@@ -130,8 +130,8 @@ is(works('other', "SELECT count(error) FROM shardfdw.jobs WHERE id = $id", 'erro
 
 my @blocks = map { $_->{text} =~ s/'\.\.\.'/'secret'/gr =~ s/DATABASE app/DATABASE postgres/gr }
 	grep { $_->{section} eq 'Roles that watch and administer' } doc_blocks('docs/security.md');
-is(scalar @blocks, 2, 'blocks of docs/security.md');
-works('postgres', $blocks[$_], 'runs block ' . ($_ + 1)) for 0, 1;
+is(scalar @blocks, 3, 'blocks of docs/security.md');
+works('postgres', $blocks[$_], 'runs block ' . ($_ + 1)) for 0, 2;
 
 # A role that may move shards of an owner.
 my ($shard, $from) = split /\|/, $c->safe_psql(q{SELECT shard, node FROM shardfdw.shards
@@ -140,8 +140,7 @@ my $to = $from eq 'n1' ? 'n2' : 'n1';
 my ($primary, $replica) = split /\|/, $c->safe_psql(q{SELECT node, replica_nodes[1] FROM shardfdw.shards
 	WHERE shard::text = 'd_00'});
 works('mover', $_->[1], $_->[0]) for (
-	[ 'moves a shard online', "SELECT shardfdw.move_shard('$shard', '$to')" ],
-	[ 'moves it back', "SELECT shardfdw.move_shard('$shard', '$from', mode => 'block')" ],
+	[ 'moves a shard', "SELECT shardfdw.move_shard('$shard', '$to', mode => 'block')" ],
 	[ 'splits a shard', "SELECT shardfdw.split_shard('$shard', mode => 'block')" ],
 	[ 'changes the number', q{SELECT shardfdw.set_shard_count('t', 8, mode => 'block')} ],
 	[ 'rebalances', q{SELECT shardfdw.rebalance(mode => 'block', strategy => 'count')} ],
@@ -164,11 +163,24 @@ fails('mover', @$_) for (
 	[ q{SELECT shardfdw.add_user('other', password => 'x')}, 'permission denied for function add_user' ],
 	[ q{SELECT shardfdw.promote_coordinator()}, 'permission denied for function promote_coordinator' ],
 	[ 'SELECT * FROM hidden', 'permission denied for table hidden' ],
+	[ q{SELECT * FROM shardfdw.query_nodes('{n1}', ARRAY[
+		$$SELECT pg_create_logical_replication_slot('spy', 'test_decoding')$$], 'autocommit')},
+		'permission denied to use replication slots|must be superuser or replication role' ],
 	[ q{SELECT shardfdw.move_shard('hidden_00', 'n1')}, 'must be owner of table hidden' ],
 	[ 'SELECT * FROM shardfdw_internal.commit_log', 'permission denied for table commit_log' ],
 	[ q{COPY (SELECT 1) TO PROGRAM 'true'}, 'permission denied|must be superuser' ]);
 is(works('mover', q{SELECT count(*) FROM pg_user_mappings WHERE umoptions::text ~ 'password'
 	AND usename <> current_user}, 'reads user mappings'), 0, 'it sees no password of another role');
+
+# With the second block it may move shards online.
+($shard, $from) = split /\|/, $c->safe_psql(q{SELECT shard, node FROM shardfdw.shards
+	WHERE relation = 't'::regclass ORDER BY shard::text LIMIT 1});
+$to = $from eq 'n1' ? 'n2' : 'n1';
+my $online = "SELECT shardfdw.move_shard('$shard', '$to')";
+fails('mover', $online, 'role "mover" may not replicate');
+works('postgres', $blocks[1], 'runs block 2');
+works('mover', $online, 'moves a shard online');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '101|5051', 'all rows are there');
 
 # A role that may add nodes and users.
 my ($host, $port) = $c->node_address(3);
