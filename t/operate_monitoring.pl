@@ -26,12 +26,14 @@ for my $i (1 .. 3)
 	print $file "local all shardfdw_monitor scram-sha-256\n$rest";
 	close $file;
 	$c->node($i)->reload;
-	is(($c->node_psql($i, '', extra_params => [ '-v', 'password=secret', '-f', "$dir/role_node.sql" ]))[2], '', "role on node $i");
+	local $ENV{SHARDFDW_PASSWORD} = 'secret';
+	is(($c->node_psql($i, '', extra_params => [ '-f', "$dir/role_node.sql" ]))[2], '', "role on node $i");
 }
 like(($c->psql('', extra_params => [ '-f', "$dir/role.sql" ]))[2], qr/set the password/, 'not without a password');
 for my $time ('once', 'twice')
 {
-	my ($rc, undef, $err) = $c->psql('SET client_min_messages = warning', extra_params => [ '-v', 'password=secret', '-f', "$dir/role.sql" ]);
+	local $ENV{SHARDFDW_PASSWORD} = 'secret';
+	my ($rc, undef, $err) = $c->psql('SET client_min_messages = warning', extra_params => [ '-f', "$dir/role.sql" ]);
 	is($rc, 0, "role on the coordinator, $time") or diag $err;
 }
 # nodes that are at work are waited for, however slow this machine is
@@ -123,7 +125,7 @@ $c->safe_psql('GRANT pg_monitor TO shardfdw_monitor');
 undef $session;
 like($_->[1], $_->[2], "it may not $_->[0]")
   for map { [ $_->[0], eval { ask($_->[1]); '' } // $@, $_->[2] ] } (
-	[ 'read tables', 'SELECT * FROM t', qr/permission denied for table t/ ],
+	[ 'read tables', 'SELECT * FROM public.t', qr/permission denied for table t/ ],
 	[ 'run commands on nodes', q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')}, qr/permission denied for function run_on_nodes/ ],
 	[ 'read tables of nodes', qq{SELECT * FROM shardfdw.query_nodes(ARRAY['node1']::name[], ARRAY['SELECT * FROM public.$shard'])}, qr/permission denied for table $shard/ ]);
 

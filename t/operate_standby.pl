@@ -144,7 +144,17 @@ is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'check_c
 # ---------- contrib/patroni: the callback, and the role that it uses ----------
 
 my $role = $c->safe_psql('SELECT current_user');
-PostgreSQL::Test::Utils::command_ok([ 'psql', '-X', '-q', '-d', $standby->connstr('postgres'), '-v', "user=$role", '-v', 'password=unused', '-f', 'contrib/patroni/role.sql' ], 'role.sql') for 1, 2;
+# as the page for Kubernetes runs it
+my ($through_stdin) = slurp_file('docs/containers.md') =~ /sh -c '(.*psql -X -d )app -v user=app'$/m;
+for my $time ('once', 'twice')
+{
+	my $command = $through_stdin . q{"$0" -v user="$1"};
+	my @command = ('sh', '-c', $command, $standby->connstr('postgres'), $role);
+	ok(IPC::Run::run(\@command, '<', \("unused\n" . slurp_file('contrib/patroni/role.sql'))),
+		"role.sql, $time");
+}
+is($c->safe_psql(q{SELECT DISTINCT umoptions::text FROM pg_user_mappings
+	WHERE usename = 'shardfdw_failover'}), "{user=$role,password=unused}", 'with the password');
 $c->safe_psql("ALTER USER MAPPING FOR shardfdw_failover SERVER node$_ OPTIONS (ADD password_required 'false')") for 1, 2;
 my $third = ShardServer->standby_of('third', $standby);
 

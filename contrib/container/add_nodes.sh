@@ -11,7 +11,8 @@ set -euo pipefail
 
 run() { psql -X -q -v ON_ERROR_STOP=1 -U "$POSTGRES_USER" -d "$POSTGRES_DB" "$@"; }
 
-run -c 'CREATE EXTENSION shardfdw'
+# the names below are those of the extension and of PostgreSQL, whatever ALTER DATABASE has set
+run -c 'SET search_path = pg_catalog' -c 'CREATE EXTENSION shardfdw'
 for node in ${SHARDFDW_NODES-}; do
 	name=${node%%=*} host=${node#*=} port=5432
 	if [[ $host == *:* ]]; then
@@ -20,6 +21,7 @@ for node in ${SHARDFDW_NODES-}; do
 	# the password stays out of the log, and out of the list of processes
 	run -v name="$name" -v host="$host" -v port="$port" <<-'SQL'
 		\getenv password POSTGRES_PASSWORD
+		SET search_path = pg_catalog;
 		SET log_statement = 'none';
 		SET log_min_error_statement = 'panic';
 		SELECT shardfdw.add_node(:'name', :'host', :'port', password => :'password') \g /dev/null

@@ -1,17 +1,21 @@
 -- role.sql - the role of monitoring on the coordinator
 --
---   psql -d app -v password=... -f role.sql
+--   psql -X -d app -f role.sql      the password is in the environment: SHARDFDW_PASSWORD
 --
 -- Run role_node.sql on every node before, with the same password, and then this file in the database of the
 -- cluster as a superuser. Run both again when a node was added, or with another password.
 
 \set ON_ERROR_STOP on
+-- the password stays out of the list of processes
+\getenv password SHARDFDW_PASSWORD
 \if :{?password}
 \else
-\warn 'role.sql: set the password with -v password=...'
+\warn 'role.sql: set the password in the environment variable SHARDFDW_PASSWORD'
 \quit
 \endif
 
+-- The owner of the database can set the search_path of a superuser's session.
+SET search_path = pg_catalog;
 -- the password stays out of the log
 SET log_statement = 'none';
 SET log_min_error_statement = 'panic';
@@ -24,6 +28,8 @@ SELECT format('GRANT CONNECT ON DATABASE %I TO shardfdw_monitor', current_databa
 -- what exporters measure beside shardfdw; the queries in this folder do without it
 GRANT pg_monitor TO shardfdw_monitor;
 
+-- The owner of the database cannot make the queries of exporters call other functions and operators.
+ALTER ROLE shardfdw_monitor SET search_path = pg_catalog;
 -- A node that hangs costs each view this time, and a scrape must end within its own. The view
 -- prepared_transactions would wait for half a minute.
 ALTER ROLE shardfdw_monitor SET shardfdw.watch_timeout = '1s';

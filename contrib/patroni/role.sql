@@ -1,12 +1,14 @@
 -- role.sql - the role of the callback promote_coordinator
 --
---   psql -d app -v user=app -v password=... -f role.sql
+--   psql -X -d app -v user=app -f role.sql      the password is in the environment: SHARDFDW_PASSWORD
 --
 -- Run it on the coordinator, in the database of the cluster, as a superuser; user and password are those by which the
 -- coordinator's sessions log in to nodes, since what these have prepared, and their sessions, are that role's. Run it again
 -- when a node was added, or with another password.
 
 \set ON_ERROR_STOP on
+-- the password stays out of the list of processes
+\getenv password SHARDFDW_PASSWORD
 \if :{?user}
 \else
 \warn 'role.sql: set the role on nodes with -v user=...'
@@ -14,10 +16,12 @@
 \endif
 \if :{?password}
 \else
-\warn 'role.sql: set its password with -v password=...'
+\warn 'role.sql: set its password in the environment variable SHARDFDW_PASSWORD'
 \quit
 \endif
 
+-- The owner of the database can set the search_path of a superuser's session.
+SET search_path = pg_catalog;
 -- the password stays out of the log
 SET log_statement = 'none';
 SET log_min_error_statement = 'panic';
