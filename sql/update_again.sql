@@ -67,6 +67,7 @@ SELECT each_plan('UPDATE _x SET n = steady(x.n) + 1 FROM _team y WHERE x.account
 SELECT each_plan('UPDATE _x SET n = x.n + 1 + (random() * 0)::int FROM few y WHERE x.n = y.id');
 SELECT each_plan('WITH u AS (UPDATE _x SET n = x.n + 1 FROM few y WHERE x.n = y.id RETURNING x.n) SELECT n FROM u');
 SELECT each_plan('DELETE FROM _x USING few y WHERE x.n >= y.id AND volatile(x.n) < 4');
+SELECT each_plan('WITH d AS (DELETE FROM _x USING few y WHERE x.n >= y.id AND x.account < 4 RETURNING 1) SELECT count(*) FROM d');
 -- functions that may see what the statement has written
 SELECT each_plan('UPDATE _x SET n = x.n + 1 FROM volatile_numbers() y (id) WHERE x.id <> y.id AND x.account = 3');
 SELECT each_plan('UPDATE _x SET n = volatile(x.n) + 1 FROM few y WHERE x.n = y.id');

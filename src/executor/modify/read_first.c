@@ -88,8 +88,9 @@ static bool
 reads_target_again(PlanState *ps)
 {
 	bool		again = false;
+	CmdType		operation = IsA(ps, ModifyTableState) ? ((ModifyTable *) ps->plan)->operation : CMD_UNKNOWN;
 
-	return IsA(ps, ModifyTableState) && outerPlanState(ps) != NULL && ((ModifyTable *) ps->plan)->operation == CMD_UPDATE &&
+	return (operation == CMD_UPDATE || operation == CMD_DELETE) && outerPlanState(ps) != NULL &&
 		locks_again(outerPlanState(ps), &again);
 }
 
