@@ -40,7 +40,7 @@ extern const char *shard_identity_get(void);
 
 /*
  * Returns the comment for row types of shards that get their names on nodes by this transaction: the identity and the
- * transaction's xid.  See shard_map_check_tables().  Memory: current context.
+ * transaction's xid.  See shard_table_check().  Memory: current context.
  */
 extern char *shard_identity_named_by(void);
 

@@ -141,7 +141,7 @@ extern const ShardMap *shard_map_get_levels(Oid relid, bool wait);
  * At REPEATABLE READ and above both are refused (40001) if a shard was moved after the
  * transaction's snapshot (shard_map_check_unmoved).  The transaction may have read the old table, or
  * may have a snapshot of the new node from before the rows were there.  For the same reason, a shard that
- * has moved back is not read by an older snapshot (shard_map_as_of, shard_map_check_tables).
+ * has moved back is not read by an older snapshot (shard_map_as_of, deparse/table_check.h).
  */
 
 /* shard_map_get() including what other sessions have committed by now. */
@@ -202,13 +202,6 @@ extern bool shard_map_is_redirected(Oid serverid);
  * shards (shardnos; NULL: all) was moved after the transaction's snapshot.
  */
 extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards);
-
-/*
- * Returns commands for a node that is about to read shards of colocated maps, in a transaction there.  They raise
- * ERRCODE_T_R_SERIALIZATION_FAILURE if the snapshot of the node is older than one of the tables under its name, since
- * it would show no rows of that table.  NULL: the tables are as old as the maps.  Memory: current context.
- */
-extern char *shard_map_check_tables(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards);
 
 /* partno of a shard. */
 extern int	shard_map_part_of(const ShardMap *map, int shardno);

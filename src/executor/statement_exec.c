@@ -22,6 +22,7 @@
 #include "catalog/integer.h"
 #include "catalog/route.h"
 #include "compat.h"
+#include "deparse/table_check.h"
 #include "replica/replica_read.h"
 #include "executor/explain.h"
 #include "executor/explain_remote.h"
@@ -377,7 +378,7 @@ set_servers(ShardStatementState *state)
 		shardno = bms_next_member(state->live, shardno);
 		state->run.targets[i].serverid = state->maps[0]->shards[shardno].serverid;
 		if (!locks_shards(state))
-			state->run.targets[i].check = shard_map_check_tables(state->maps, state->nmaps, &shardno, 1);
+			state->run.targets[i].check = shard_table_check(state->maps, state->nmaps, &shardno, 1);
 	}
 }
 

@@ -26,6 +26,7 @@
 #include "byte_order.h"
 #include "catalog/namespace.h"
 #include "compat.h"
+#include "deparse/table_check.h"
 #include "replica/replica_read.h"
 #include "executor/executor.h"
 #include "guc.h"
@@ -237,7 +238,7 @@ open_source(CopyRun *run, int i, int nodeno)
 	node->nopened += nshards;
 
 	spec = (ShardStreamSpec) {.serverid = map->nodes[nodeno].serverid, .userid = run->copy->userid,
-		.sql = sql.data, .check = shard_map_check_tables(&map, 1, shardnos, nshards), .label = source->label, .ncolumns = 1, .use_copy = true, .raw_copy = true,
+		.sql = sql.data, .check = shard_table_check(&map, 1, shardnos, nshards), .label = source->label, .ncolumns = 1, .use_copy = true, .raw_copy = true,
 		.workers = workers_per_stream(run, nodeno)};
 	source->stream = run->streams[i] = shard_stream_open(run->cxt, run->snapshot, &spec);
 	MemoryContextSwitchTo(oldcxt);

@@ -63,6 +63,7 @@ typedef struct SurveyNode
 	const char *failure;		/* why it was not reached; NULL: it was */
 	ShardConnServer server;		/* the server that has answered */
 	const char *noted;			/* identity of the coordinator that is noted there; NULL: none */
+	uint32		nleft;			/* of shard_node_stat_nleft() */
 } SurveyNode;
 
 typedef enum PreparedState
@@ -214,6 +215,7 @@ survey_nodes(Survey *survey, List *nodes)
 	commands = palloc0(Max(1, list_length(survey->nodes)) * sizeof(ShardCommand));
 	foreach(lc, survey->nodes)
 	{
+		((SurveyNode *) lfirst(lc))->nleft = shard_node_stat_nleft(((SurveyNode *) lfirst(lc))->serverid);
 		commands[n++] = (ShardCommand) {.serverid = ((SurveyNode *) lfirst(lc))->serverid, .userid = GetUserId(),
 			.sql = sql, .nfields = 4 + SHARD_SERVER_COLUMNS};
 	}
@@ -311,6 +313,24 @@ is_taken_over(const SurveyNode *node)
 	return node->noted && shard_identity_noted_relation(node->noted) == SHARD_IDENTITY_OTHER;
 }
 
+/* Notes the nodes that have no prepared transactions of this coordinator any more, except those of running sessions. */
+static void
+note_settled(const Survey *survey)
+{
+	foreach_ptr(const SurveyNode, node, survey->nodes)
+	{
+		bool		has_left = node->failure != NULL || is_taken_over(node);
+
+		foreach_ptr(const Prepared, prepared, survey->prepared)
+		{
+			if (prepared->node == node && !prepared->settled && judge(prepared) != PREPARED_RUNNING)
+				has_left = true;
+		}
+		if (!has_left)
+			shard_node_stat_settled(node->serverid, node->nleft);
+	}
+}
+
 /*
  * Commits or rolls back transactions that no longer run, on all nodes in parallel. dry_run: only
  * reports.
@@ -372,6 +392,8 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
 								   SHARD_RECOVER_FAILED, error->message);
 	}
+	if (!dry_run)
+		note_settled(survey);
 	return outcomes;
 }
 

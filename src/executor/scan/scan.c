@@ -46,6 +46,7 @@
 #include "catalog/reference.h"
 #include "catalog/route.h"
 #include "compat.h"
+#include "deparse/table_check.h"
 #include "replica/replica_read.h"
 #include "executor/executor.h"
 #include "executor/scan/asked_shards.h"
@@ -321,7 +322,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	else
 		resetStringInfo(&source->sql);
 	if (!state->plan->locks_rows)
-		spec.check = shard_map_check_tables(state->maps, state->nmaps, scan_node->shardnos + scan_node->nopened,
+		spec.check = shard_table_check(state->maps, state->nmaps, scan_node->shardnos + scan_node->nopened,
 											Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened));
 	spec.label = render_next(state, scan_node, spec.use_copy || state->plan->locks_late, &source->sql);
 

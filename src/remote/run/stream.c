@@ -273,8 +273,11 @@ send_statement(ShardStream *stream)
 		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
 										 SHARD_SETTINGS_USER,
 										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
-		/* on a standby, a single statement may be too new for the map, too */
-		if (stream->spec.check && (shard_connection_in_xact(conn) || RecoveryInProgress()))
+		/*
+		 * A SELECT outside of a transaction takes its snapshot after its locks, so it needs no check, except on a standby, where it
+		 * may be too new for the map.  COPY takes its snapshot before.
+		 */
+		if (stream->spec.check && (shard_connection_in_xact(conn) || stream->spec.use_copy || RecoveryInProgress()))
 			appendStringInfoString(&text, stream->spec.check);
 		shard_fetch_send(stream, text.data);
 	}

@@ -1,8 +1,8 @@
 /*
  * node_stat.c
- *	  Counters of the work of all backends on each node, for the view stat_nodes.
+ *	  What backends share about each node: counters of their work, for the view stat_nodes, and what they have found out.
  *
- * An array in shared memory has an entry for each server of each database to which there was a connection.  Entries are
+ * An array in shared memory has an entry for each server of each database that was used.  Entries are
  * assigned under a lock, counters are atomic.  An entry is never freed.  If all entries are taken, the one whose server
  * was not connected to for the longest time is reassigned.  Backends that still use this entry then count for its new
  * server.
@@ -25,7 +25,9 @@ typedef struct NodePlace
 	TimestampTz since;
 	uint64		last_find;		/* value of nfinds */
 	pg_atomic_uint32 host;		/* number of the host plus 1; 0: none */
-	ShardNodeEnd end;			/* protected by the lock */
+	ShardNodeEnd end;			/* protected by the lock, as the next two */
+	uint32		nleft;			/* transactions left to recovery, plus 1 for those that are unknown when the entry is assigned */
+	uint32		nsettled;		/* the value of nleft up to which recovery has resolved them */
 	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
 } NodePlace;
 
@@ -64,26 +66,37 @@ find_place(Oid serverid)
 	return oldest;
 }
 
-int
-shard_node_stat_find(Oid serverid)
+/* Returns the entry of a server of this database, which it assigns if needed.  The caller holds the lock. */
+static NodePlace *
+own_place(Oid serverid)
 {
-	NodePlace  *place;
+	NodePlace  *place = find_place(serverid);
 
-	if (!shared)
-		return SHARD_NODE_STAT_NONE;
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	place = find_place(serverid);
 	if (place->databaseid != MyDatabaseId || place->serverid != serverid)
 	{
 		place->databaseid = MyDatabaseId;
 		place->serverid = serverid;
 		pg_atomic_write_u32(&place->host, 0);
 		memset(&place->end, 0, sizeof(place->end));
+		place->nleft = 1;
+		place->nsettled = 0;
 		clear_counters(place);
 	}
 	place->last_find = ++shared->nfinds;
+	return place;
+}
+
+int
+shard_node_stat_find(Oid serverid)
+{
+	int			node;
+
+	if (!shared)
+		return SHARD_NODE_STAT_NONE;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	node = own_place(serverid) - shared->places + 1;
 	LWLockRelease(shared->lock);
-	return place - shared->places + 1;
+	return node;
 }
 
 void
@@ -138,6 +151,58 @@ shard_node_stat_end(int node, Oid serverid)
 		end = shared->places[node - 1].end;
 	LWLockRelease(shared->lock);
 	return end;
+}
+
+bool
+shard_node_stat_may_have_left(Oid serverid)
+{
+	const NodePlace *place;
+	bool		may;
+
+	if (!shared)
+		return true;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	place = find_place(serverid);
+	may = !is_place_of(place, serverid) || place->nleft != place->nsettled;
+	LWLockRelease(shared->lock);
+	return may;
+}
+
+void
+shard_node_stat_leave(Oid serverid)
+{
+	if (!shared)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	own_place(serverid)->nleft++;
+	LWLockRelease(shared->lock);
+}
+
+uint32
+shard_node_stat_nleft(Oid serverid)
+{
+	uint32		nleft;
+
+	if (!shared)
+		return 0;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	nleft = own_place(serverid)->nleft;
+	LWLockRelease(shared->lock);
+	return nleft;
+}
+
+void
+shard_node_stat_settled(Oid serverid, uint32 nleft)
+{
+	NodePlace  *place;
+
+	if (!shared)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	place = find_place(serverid);
+	if (is_place_of(place, serverid))
+		place->nsettled = nleft;
+	LWLockRelease(shared->lock);
 }
 
 ShardNodeStat *

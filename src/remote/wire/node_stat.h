@@ -1,6 +1,6 @@
 /*
  * node_stat.h
- *	  Counters of the work of all backends on each node, for the view stat_nodes.
+ *	  What backends share about each node: counters of their work, for the view stat_nodes, and what they have found out.
  *
  * Nothing is counted unless the library is preloaded.  Counters are zero when the server starts, also after a crash.  Only
  * shard_node_stat_list() can raise.
@@ -58,6 +58,23 @@ typedef struct ShardNodeEnd
 /* Shared by all sessions; the latest one is kept. serverid: the entry of node may have been reassigned. */
 extern void shard_node_stat_note_end(int node, Oid serverid, const ShardNodeEnd *end);
 extern ShardNodeEnd shard_node_stat_end(int node, Oid serverid);
+
+/*
+ * Prepared transactions that a node may have, and that no session is about to commit or roll back: they are left to
+ * recovery.  May be true for any node after the start of the server, also after a crash, until recovery has asked the
+ * node; always true if the library is not preloaded.
+ */
+extern bool shard_node_stat_may_have_left(Oid serverid);
+
+/* A session leaves a prepared transaction of a node to recovery. */
+extern void shard_node_stat_leave(Oid serverid);
+
+/*
+ * Recovery calls shard_node_stat_nleft() before it asks a node for prepared transactions, and shard_node_stat_settled()
+ * with the result if the node has none any more that were left.
+ */
+extern uint32 shard_node_stat_nleft(Oid serverid);
+extern void shard_node_stat_settled(Oid serverid, uint32 nleft);
 
 /* The counters of one server. */
 typedef struct ShardNodeStat

@@ -563,7 +563,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	if (shard_snapshot_is_single(snapshot, conn->serverid, conn->userid))
 	{
 		append_end_of_reading(conn, buf);
-		/* the locks of shard_map_check_tables() are held until the statement ends */
+		/* the locks of shard_table_check() are held until the statement ends */
 		if (conn->stateless || RecoveryInProgress())
 		{
 			append_begin(conn, SHARD_XACT_READS, "READ COMMITTED", XactReadOnly, buf);
