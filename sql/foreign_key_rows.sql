@@ -248,6 +248,9 @@ WITH t AS (INSERT INTO tag VALUES (2, 9) ON CONFLICT (id) DO UPDATE SET id = 6 R
 	INSERT INTO post_tag SELECT 1, 1, id, 0 FROM t;
 INSERT INTO post VALUES (2, leave(3), 7) ON CONFLICT (account, id) DO UPDATE SET n = excluded.n;
 INSERT INTO post_tag VALUES (1, 1, renumber(4), 7) ON CONFLICT (account, post, tag) DO UPDATE SET n = excluded.n;
+-- rows that a foreign key's action has changed are not locked as if they were older
+INSERT INTO post_tag VALUES (5, 5, 5, 5);
+SELECT * FROM post_tag WHERE account = 5 AND tag < (SELECT renumber(5)) FOR UPDATE;
 -- a trigger may change the key
 CREATE FUNCTION change_id() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.id = OLD.id + 100; RETURN NEW; END $$;
 CREATE TRIGGER change_id BEFORE UPDATE ON tag FOR EACH ROW EXECUTE FUNCTION change_id();

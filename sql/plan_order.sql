@@ -240,6 +240,12 @@ SELECT same_order('SELECT DISTINCT ON (g) g, k FROM (SELECT DISTINCT g, k, n FRO
 SELECT same_order('SELECT k, row_number() OVER () FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) x');
 SELECT same_order('SELECT y, (SELECT k FROM (SELECT k, sum(n) FROM t GROUP BY k ORDER BY sum(n) DESC, k) x LIMIT 1) FROM generate_series(1, 3) y');
 SELECT same_order('SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k ORDER BY sum(n) DESC, k) x JOIN (SELECT DISTINCT k, g FROM t) y USING (k) ORDER BY s, k LIMIT 3');
+-- the same where something in another query level, or a program, takes the first rows
+SELECT same_order('SELECT (ARRAY(SELECT k || ''!'' FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) v))[1:3]');
+SELECT same_order('WITH y AS MATERIALIZED (SELECT k + 1 AS k FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) v) SELECT k FROM y LIMIT 1');
+SELECT same_order('SELECT (array_agg(k))[1:3] FROM (SELECT k + 1 AS k, random() FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) v) y');
+SELECT same_order('SELECT k, row_number() OVER () FROM (SELECT k + 1 AS k FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) v UNION ALL SELECT 7) y LIMIT 2');
+SELECT same_order('SELECT * FROM (SELECT k + 1 AS k FROM (SELECT DISTINCT k, n FROM t ORDER BY n DESC, k) v WHERE n > 3) y');
 -- cursors
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM t ORDER BY k LIMIT 5;

@@ -71,5 +71,10 @@ SELECT each_plan('WITH d AS (DELETE FROM _x USING few y WHERE x.n >= y.id AND x.
 -- functions that may see what the statement has written
 SELECT each_plan('UPDATE _x SET n = x.n + 1 FROM volatile_numbers() y (id) WHERE x.id <> y.id AND x.account = 3');
 SELECT each_plan('UPDATE _x SET n = volatile(x.n) + 1 FROM few y WHERE x.n = y.id');
+-- an UPDATE in WITH of a DELETE
+CREATE TABLE other AS SELECT 7 AS id;
+SELECT each_plan('WITH u AS (UPDATE _x SET n = volatile(x.n) + 1 FROM few y WHERE x.n = y.id RETURNING 1) DELETE FROM other WHERE id = 1');
+SELECT each_plan('WITH u AS (UPDATE _x SET n = x.n + 1 FROM few y WHERE x.n = y.id RETURNING 1) DELETE FROM other WHERE id = (SELECT count(*) FROM u)');
+SELECT each_plan('WITH u AS (DELETE FROM _x USING few y WHERE x.n = y.id AND volatile(x.n) < 4 RETURNING 1) UPDATE other SET id = 1');
 
 DROP SCHEMA again CASCADE;

@@ -1,7 +1,7 @@
-# Transactions that have replaced tables or their rows are left prepared on the nodes: the coordinator
-# crashed, or could not reach the nodes. Readers wait for the locks of these transactions. When
-# recovery has committed them, the readers must return all rows, or fail (40001): a snapshot that is
-# older than the wait does not show the new rows.
+# Transactions that have replaced tables or their rows are left prepared on the nodes: the
+# coordinator crashed, or could not reach the nodes. Readers wait for the locks of these
+# transactions. When recovery has committed them, the readers must return all rows, or fail (40001):
+# a snapshot that is older than the wait does not show the new rows.
 
 use strict;
 use warnings;
@@ -11,7 +11,10 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use WireClient;
 
-my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 0\n");
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "shardfdw.recovery_interval = 0\n");
 plan skip_all => 'needs a build with FAULT_POINTS=1'
   unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 my $recover = 'SELECT count(*) FROM shardfdw.recover_prepared_transactions()';
@@ -43,17 +46,20 @@ my $cluster = q{BEGIN; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) 
 my $again = q{SELECT shardfdw.unshard_table('k1'); SELECT shardfdw.shard_table('k1', shards => 4)};
 my %change = (
 	'made plain and sharded again' => $again,
-	'emptied and filled' => 'CREATE TEMP TABLE kept AS TABLE k1; TRUNCATE k1; INSERT INTO k1 TABLE kept',
+	'emptied and filled' => 'CREATE TEMP TABLE kept AS TABLE k1; TRUNCATE k1;
+		INSERT INTO k1 TABLE kept',
 	'written anew' => 'ALTER TABLE k1 ALTER v TYPE bigint',
 	'dropped and created' => q{DROP TABLE k1; CREATE TABLE k1 (id int PRIMARY KEY, v int);
-		INSERT INTO k1 SELECT i, i FROM generate_series(1, 100) i; SELECT shardfdw.shard_table('k1', shards => 4)});
+		INSERT INTO k1 SELECT i, i FROM generate_series(1, 100) i;
+		SELECT shardfdw.shard_table('k1', shards => 4)});
 
 sub make_tables
 {
 	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS k0, k1;
 		CREATE TABLE k0 (id int PRIMARY KEY, v int); CREATE TABLE k1 (id int PRIMARY KEY, v int);
 		INSERT INTO k0 SELECT i, i FROM generate_series(1, 100) i; INSERT INTO k1 TABLE k0;
-		SELECT shardfdw.shard_table('k0', shards => 4); SELECT shardfdw.shard_table('k1', shards => 8)});
+		SELECT shardfdw.shard_table('k0', shards => 4);
+		SELECT shardfdw.shard_table('k1', shards => 8)});
 	return;
 }
 
@@ -71,8 +77,8 @@ sub wait_for_lock
 	die "it does not wait: $statement";
 }
 
-# Starts the statements in sessions, the first of which are given. Then statement $commit commits what
-# they wait for.
+# Starts the statements in sessions, the first of which are given. Then statement $commit commits
+# what they wait for.
 sub read_while_left
 {
 	my ($what, $commit, @sessions) = @_;
@@ -83,9 +89,11 @@ sub read_while_left
 	$sessions[$_]->start_query($statements[$_]) for 0 .. $#statements;
 	wait_for_lock($pids[$_], $statements[$_]) for 0 .. $#pids;
 	$c->safe_psql($commit);
-	like(shown($sessions[$_]->finish_query), qr/^(?:100|40001)$/, "$what: $statements[$_]") for 0 .. $#statements;
+	like(shown($sessions[$_]->finish_query), qr/^(?:100|40001)$/, "$what: $statements[$_]")
+	  for 0 .. $#statements;
 	$_->close for @sessions;
-	is($c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'nothing is prepared any more');
+	$prepared = $c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts');
+	is($prepared, 0, 'nothing is prepared any more');
 	is($c->safe_psql('SELECT count(*) FROM k1 JOIN k0 USING (id)'), 100, 'all rows are there');
 	return;
 }
@@ -95,12 +103,13 @@ for my $case (map { [ $_, $recover ], [ $_, $cluster ] } sort keys %change)
 	my ($what, $commit) = @$case;
 	make_tables();
 	$c->safe_psql($recover);
-	(undef) = $c->psql("SET client_min_messages = error; SET shardfdw.fault_points = 'commit=abort'; BEGIN; $change{$what}; COMMIT");
+	(undef) = $c->psql("SET client_min_messages = error; SET shardfdw.fault_points = 'commit=abort';
+		BEGIN; $change{$what}; COMMIT");
 	ok($c->wait_for_restart, "$what: the coordinator has crashed");
 	read_while_left($what, $commit);
 }
 
-# The nodes cannot be reached for COMMIT PREPARED. Sessions that have begun before find that out, too.
+# The nodes cannot be reached for COMMIT PREPARED. Sessions that have begun before find that out.
 for my $what (sort keys %change)
 {
 	make_tables();
@@ -109,14 +118,16 @@ for my $what (sort keys %change)
 	$_->query('SELECT count(*) FROM k1 JOIN k0 USING (id)') for @sessions;
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';
 	PostgreSQL::Test::Utils::append_to_file($file, '');
-	my $writer = $c->start_sql("SET client_min_messages = error; SET shardfdw.fault_points = 'commit=wait'; BEGIN; $change{$what}; COMMIT", name => 'writer');
+	my $writer = $c->start_sql("SET client_min_messages = error;
+		SET shardfdw.fault_points = 'commit=wait'; BEGIN; $change{$what}; COMMIT", name => 'writer');
 	$c->wait_for('SELECT count(*) > 0 FROM pg_prepared_xacts', $_) for 1, 2;
 	$_->safe_psql('template1', 'ALTER DATABASE postgres ALLOW_CONNECTIONS false;
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $$shardfdw%$$')
 	  for $c->node(1), $c->node(2);
 	unlink $file;
 	$c->wait_sql($writer);
-	$_->safe_psql('template1', 'ALTER DATABASE postgres ALLOW_CONNECTIONS true') for $c->node(1), $c->node(2);
+	$_->safe_psql('template1', 'ALTER DATABASE postgres ALLOW_CONNECTIONS true')
+	  for $c->node(1), $c->node(2);
 	read_while_left("$what, nodes were not reached", $recover, @sessions);
 }
 

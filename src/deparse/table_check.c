@@ -75,7 +75,7 @@ made_later(void)
 }
 
 char *
-shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards)
+shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards, bool *may_be_gone)
 {
 	bool		outdated = false;
 	bool		replaced = false;
@@ -86,6 +86,7 @@ shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, i
 		outdated = outdated || is_outdated(maps[i]);
 		replaced = replaced || may_be_replaced(maps[i], shardnos, nshards);
 	}
+	*may_be_gone = outdated || RecoveryInProgress();
 	if (!outdated && !replaced)
 		return NULL;
 	initStringInfo(&body);

@@ -80,6 +80,7 @@ shard_run_open(ShardRun *run, ShardSnapshot *snapshot)
 		spec.label = target->label;
 		spec.sql = target->sql;
 		spec.check = target->check;
+		spec.may_be_gone = target->may_be_gone;
 		spec.nparams = target->nparams;
 		spec.params = target->params;
 		spec.workers = -1;

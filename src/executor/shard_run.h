@@ -25,7 +25,8 @@ typedef struct ShardRunTarget
 	int			nparams;
 	const char *const *params;
 	int64		nchanged;		/* result of shard_run_commands(): number of rows */
-	const char *check;			/* see ShardStreamSpec */
+	const char *check;			/* see ShardStreamSpec, as the next one */
+	bool		may_be_gone;
 } ShardRunTarget;
 
 typedef struct ShardRun

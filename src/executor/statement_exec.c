@@ -378,7 +378,7 @@ set_servers(ShardStatementState *state)
 		shardno = bms_next_member(state->live, shardno);
 		state->run.targets[i].serverid = state->maps[0]->shards[shardno].serverid;
 		if (!locks_shards(state))
-			state->run.targets[i].check = shard_table_check(state->maps, state->nmaps, &shardno, 1);
+			state->run.targets[i].check = shard_table_check(state->maps, state->nmaps, &shardno, 1, &state->run.targets[i].may_be_gone);
 	}
 }
 

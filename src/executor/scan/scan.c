@@ -323,7 +323,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 		resetStringInfo(&source->sql);
 	if (!state->plan->locks_rows)
 		spec.check = shard_table_check(state->maps, state->nmaps, scan_node->shardnos + scan_node->nopened,
-											Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened));
+									   Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened), &spec.may_be_gone);
 	spec.label = render_next(state, scan_node, spec.use_copy || state->plan->locks_late, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;

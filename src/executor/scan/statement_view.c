@@ -122,6 +122,7 @@ typedef struct ScanView
 	List	   *relids;
 	bool		by_keys;		/* writes to other tables count, too, if they may reach the scan's by foreign keys */
 	bool		of_written;		/* a scan of the written table, which locks rows for the statement */
+	bool		of_updated;		/* the same, and the table is not only deleted from */
 	EState	   *estate;			/* of note_late() */
 } ScanView;
 
@@ -282,6 +283,16 @@ shard_statement_view_began_late(const EState *estate, Oid relid)
 	return statement != NULL && list_member_oid(statement->late, relid);
 }
 
+/* Is it an UPDATE or MERGE of the range table entry (0: of any)?  context points to the entry's index. */
+static bool
+is_update_of(Plan *plan, void *context)
+{
+	Index		rti = *(Index *) context;
+
+	return IsA(plan, ModifyTable) && ((ModifyTable *) plan)->operation != CMD_DELETE &&
+		(rti == 0 || list_member_int(((ModifyTable *) plan)->resultRelations, rti));
+}
+
 const ShardStreamView *
 shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid)
 {
@@ -290,15 +301,13 @@ shard_statement_view_create_locking(EState *estate, const List *rels, Index scan
 	ScanView   *view = create_view(estate, rels);
 
 	view->of_written = of_written;
+	view->of_updated = of_written && shard_plan_walk_statement(estate->es_plannedstmt, is_update_of, &scanrelid);
+	view->by_keys = true;
+	/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 	if (of_written)
-	{
-		/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 		view->stream.cid++;
-		view->by_keys = true;
-	}
 	else if (!shard_statement_view_calls_volatile(estate))
 	{
-		view->by_keys = true;
 		view->estate = estate;
 		view->stream.refuse = note_late;
 	}
@@ -311,7 +320,7 @@ shard_statement_view_read_again(const EState *estate, const ShardStreamView *str
 	ScanView   *view = (ScanView *) unconstify(ShardStreamView *, stream);
 
 	/* rows that a DELETE has deleted are not found again */
-	if (view->of_written && estate->es_plannedstmt->commandType != CMD_DELETE)
+	if (view->of_updated)
 		view->stream.cid = estate->es_snapshot->curcid;
 }
 

@@ -199,10 +199,16 @@ take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
  * rows, and some aggregates and windows read rows in this order.
  */
 static bool
-depends_on_order(const Query *parse)
+depends_on_order(const PlannerInfo *root)
 {
-	return parse->hasAggs || parse->hasWindowFuncs || parse->hasDistinctOn ||
-		(parse->sortClause == NIL && (parse->limitCount != NULL || parse->limitOffset != NULL));
+	const Query *parse = root->parse;
+
+	if (parse->hasAggs || parse->hasWindowFuncs || parse->hasDistinctOn)
+		return true;
+	if (parse->sortClause != NIL)
+		return false;
+	return parse->limitCount != NULL || parse->limitOffset != NULL ||
+		(parse->distinctClause == NIL && parse->groupClause == NIL && bms_membership(root->all_baserels) == BMS_SINGLETON);
 }
 
 void
@@ -229,7 +235,7 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 
 	/* the rows of shards have no common order above the sub-select */
-	if (rel->subroot->parse->sortClause != NIL && depends_on_order(root->parse))
+	if (rel->subroot->parse->sortClause != NIL && depends_on_order(root))
 		return;
 
 	query = palloc(sizeof(ShardRemoteQuery));

@@ -386,7 +386,7 @@ shown_sql(const ShardStream *stream)
 	return stream->spec.has_values ? NULL : stream->spec.sql;
 }
 
-/* The node does not have a table, which may have been dropped after a move (spec.check is not NULL). */
+/* The node does not have a table, which may have been dropped after a move. */
 static void
 raise_dropped(const ShardStream *stream, PGresult *error, const char *node)
 {
@@ -444,7 +444,7 @@ handle_error(ShardStream *stream)
 		shard_stream_note_failure(stream, conn);
 	}
 	give_up(stream, STREAM_LOST);
-	if (stream->spec.check && shard_error_sqlstate(error) == ERRCODE_UNDEFINED_TABLE)
+	if (stream->spec.may_be_gone && shard_error_sqlstate(error) == ERRCODE_UNDEFINED_TABLE)
 		raise_dropped(stream, error, conn->node);
 	shard_error_report(ERROR, error, conn, stream->spec.label, shown_sql(stream));
 }

@@ -46,6 +46,7 @@ typedef struct ShardStreamSpec
 	const char *sql;			/* a SELECT (or DML with RETURNING when !use_copy) */
 	bool		has_values;		/* sql contains values of rows as literals, so errors do not show it */
 	const char *check;			/* commands that must run before sql in the same transaction, if it has several statements; NULL: none */
+	bool		may_be_gone;	/* the map is old: a table that does not exist has moved */
 	const char *label;			/* what it reads, for messages: name of the shard */
 	int			ncolumns;		/* number of columns of the result, checked */
 	bool		use_copy;		/* uses the COPY fetcher; requires nparams == 0 */

@@ -206,9 +206,9 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 	}
 	if (!lost && is_lost_snapshot(error, conn))
 	{
-		error->sqlstate = ERRCODE_SYSTEM_ERROR;
+		error->sqlstate = ERRCODE_T_R_SERIALIZATION_FAILURE;
 		error->detail = error->names.message;
-		error->names.message = psprintf(_("the snapshot on node \"%s\" was lost with the connection that had exported it"),
+		error->names.message = psprintf(_("the snapshot on node \"%s\" was lost with the query that had exported it"),
 								  conn->node);
 		error->hint = pstrdup(_("Roll back the transaction and try again."));
 	}
