@@ -1,5 +1,5 @@
 -- Statements of which two parts (WITH) write to the same sharded table: parts see what was there before the statement,
--- on nodes too; what cannot be done so is refused (docs/limits.md).
+-- on nodes too; what cannot be done so is refused (docs/limits_sql.md).
 \set ECHO none
 \getenv srcdir PG_ABS_SRCDIR
 \set dir :srcdir '/sql/diff'

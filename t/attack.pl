@@ -105,7 +105,7 @@ sub refused
 }
 
 # Is the error a duplicate key that exists only while rows of a plain table change one after the
-# other (docs/limits.md)?
+# other (docs/limits_sql.md)?
 sub takes_key_in_between
 {
 	my ($script, $statement, $plain_code, $code) = @_;

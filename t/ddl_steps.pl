@@ -292,7 +292,7 @@ sub expected
 
 	return { SQLSTATE => "0A000\n" }
 		if $kind eq 'parent' && $drops_expressions != 0 && $form->{sql} =~ /DROP EXPRESSION/ && !exists $plain->{SQLSTATE};
-	# limits.md lists the forms that shards with replicas refuse
+	# reference.md lists the forms that shards with replicas refuse
 	my $may_refuse = $kind eq 'noted' && ($got->{SQLSTATE} // '') eq "0A000\n";
 	return { SQLSTATE => "0A000\n" } if ($form->{refused} // '') =~ /\b$kind\b/ || $may_refuse;
 	return $plain if exists $plain->{SQLSTATE} || $kind !~ /^(?:reference|noted)$/;

@@ -12,7 +12,7 @@ use Test::More;
 # A page without its code blocks.
 sub prose { return slurp_file($_[0]) =~ s/^ *```.*?^ *```$//msgr; }
 
-# The anchors that code hosts make of headings; of equal ones the second ends in -1.
+# The anchors that code hosts make of headings, of which equal ones end in -1, and those in the text.
 sub anchors
 {
 	my ($page) = @_;
@@ -23,6 +23,7 @@ sub anchors
 		my $anchor = lc($heading) =~ s/[^\w\- ]//gr =~ tr/ /-/r;
 		$anchors{ $seen{$anchor}++ ? "$anchor-" . ($seen{$anchor} - 1) : $anchor } = 1;
 	}
+	$anchors{$_} = 1 for prose($page) =~ /<a id="([\w-]+)">/g;
 	return \%anchors;
 }
 
@@ -44,6 +45,28 @@ for my $page (@pages)
 	is(join(' ', @broken), '', "links of $page");
 }
 cmp_ok($links, '>', 100, 'there are links');
+
+# Each limit has an anchor, which no other limit or heading has. limits.md links to each section of the other pages.
+my (%limits, %sections);
+for my $page (glob 'docs/limits*.md')
+{
+	my ($section, @without) = ('');
+	for my $line (split /\n/, slurp_file($page) =~ s/^.*?(?=^## )//msr)
+	{
+		if ($line =~ /^#+ +(.+)$/) { $section = basename($page) . '#' . (lc($1) =~ s/[^\w\- ]//gr =~ tr/ /-/r) }
+		next if $line !~ /^- /;
+		$sections{$section} = 1 if $page ne 'docs/limits.md';
+		if ($line =~ /^- <a id="([a-z-]+)"><\/a>\*\*/) { push @{ $limits{$1} }, $page }
+		else { push @without, $line }
+	}
+	is(join("\n", @without), '', "limits of $page have anchors");
+}
+cmp_ok(scalar keys %limits, '>', 300, 'there are limits');
+is(join(' ', grep { @{ $limits{$_} } > 1 } sort keys %limits), '', 'anchors of limits differ');
+is(join(' ', map { my $page = $_; grep { $limits{$_} } map { lc($_) =~ s/[^\w\- ]//gr =~ tr/ /-/r } prose($page) =~ /^#+ +(.+)$/mg } glob 'docs/limits*.md'),
+	'', 'no heading has the anchor of a limit');
+my $index = slurp_file('docs/limits.md');
+is(join(' ', grep { $index !~ /\]\(\Q$_\E\)/ } sort keys %sections), '', 'limits.md links to each section');
 
 # Columns of a line, tabs to four; a line with a link may be longer, since links cannot be broken.
 for my $page (@pages)

@@ -309,7 +309,7 @@ sub fail_with
 	return;
 }
 
-# Statements that are refused on sharded tables, or not computed on nodes: docs/limits.md.
+# Statements that are refused on sharded tables, or not computed on nodes: docs/limits_sql.md.
 my $refusable = qr/^(MERGE|EXECUTE|COPY|ALTER TABLE|CREATE (INDEX|STATISTICS))/s;
 
 sub compare

@@ -740,7 +740,7 @@ sub compare_policed
 	for my $name (map { $_->[0] } @$paths)
 	{
 		my ($s, $p) = ($sharded{$name} // [ '', 'none', '' ], $plain{$name} // [ '', 'none', '' ]);
-		# refused, because nodes cannot check a policy (docs/limits.md); then nothing may have been
+		# refused, because nodes cannot check a policy (docs/limits_sql.md); then nothing may have been
 		# written
 		next if $name =~ $refusable && $s->[1] eq '0A000' && $s->[2] eq $sharded{'state before'}[2];
 		push @wrong, "$name: did not run" if $s->[1] eq 'none';

@@ -1,5 +1,5 @@
 # Roles that may write a table, and may not read all of it. If the shards have replicas, each write
-# of such a role does what it does on a plain table, or fails with the error that docs/limits.md
+# of such a role does what it does on a plain table, or fails with the error that docs/limits_operation.md
 # describes.
 
 use strict;

@@ -8,7 +8,7 @@
 #   NESTED_SHOW=1      print every case
 #
 # After each statement both runs must have the same SQLSTATE, command tag and rows. After each case
-# the tables must have the same contents. A sharded table may refuse a statement as docs/limits.md
+# the tables must have the same contents. A sharded table may refuse a statement as docs/limits_rare.md
 # says; the number of refusals is limited.
 
 use strict;
@@ -102,7 +102,7 @@ sub outcome
 	return "$tag\n" . ($how eq 'count' ? '' : shown($how, $result->{rows}));
 }
 
-# The limits in docs/limits.md. The first one does not apply if the transaction has written nothing
+# The limits in docs/limits_rare.md. The first one does not apply if the transaction has written nothing
 # before, is at READ COMMITTED, and has no cursor.
 my @limits = (
 	qr/^cannot read table "\w+" as it was when the statement began$/,

@@ -41,7 +41,7 @@ my $levels      = $ENV{DML_LEVELS} // 3;
 my $tries       = $ENV{DML_MINIMISE} // 30;
 my @features    = $ENV{DML_FEATURES} ? split /,/, $ENV{DML_FEATURES} : @DmlRandom::features;
 
-# Statements that sharded tables refuse or answer in another way, see docs/limits.md. Each entry has
+# Statements that sharded tables refuse or answer in another way, see docs/limits*.md. Each entry has
 # a pattern of the statement, the SQLSTATE of the sharded table, and the reason. A fourth value
 # limits the entry. "role": only a user with row security. "triggers": only tables with triggers.
 # "repeatable": only at REPEATABLE READ. "levels": only tables of two levels. The plain run then
@@ -117,7 +117,7 @@ sub refused
 	return undef;
 }
 
-# A key that exists only while rows of a plain table change one after the other (docs/limits.md).
+# A key that exists only while rows of a plain table change one after the other (docs/limits_sql.md).
 sub takes_key_in_between
 {
 	my ($script, $statement, $plain_code, $code) = @_;

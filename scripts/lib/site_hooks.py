@@ -3,7 +3,8 @@
 README, changelog, licence and such become pages, other files of the tree that pages link to come along as
 they are, and site.css and site.js in this folder are added. Anchors are those of code hosts. Markdown that code
 hosts read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
-blocks within lists. Cells of tables know their heading, for narrow screens.
+blocks within lists. Cells of tables know their heading, for narrow screens. Anchors in the text become links to
+themselves, so that readers can copy the address.
 """
 
 import os
@@ -102,6 +103,7 @@ def label_cells(table):
 
 
 def on_page_content(html, page, config, files):
+    html = re.sub(r'<a id="([\w-]+)"></a>', r'<a id="\1" class="here" href="#\1" title="Link to this limit">¶</a> ', html)
     return re.sub(r"<table>.*?</table>", lambda match: label_cells(match.group(0)), html, flags=re.DOTALL)
 
 

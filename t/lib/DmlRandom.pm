@@ -13,7 +13,7 @@
 #
 # A script has one right outcome, whatever the order in which rows are read or written. A target row
 # has one partner in a join. Numbers from sequences are not compared. Unique columns change one row
-# at a time. Statements that read a table that they write are left out where docs/limits.md says so
+# at a time. Statements that read a table that they write are left out where docs/limits_rare.md says so
 # (inside transactions).
 
 package DmlRandom;

@@ -131,7 +131,7 @@ sub read
 			"(SELECT z.a FROM $table AS z WHERE z.k = $key)", "(SELECT count(*)::int FROM $table AS z JOIN y AS w USING (k) WHERE z.a < w.a)", "(CASE WHEN EXISTS (SELECT 1 FROM $table AS z WHERE z.a > $key) THEN 5 ELSE 2 END)");
 	}
 	my $volatility = $self->{steady} ? pick(qw(s s i)) : pick(qw(v v s s i));
-	# MERGE also calls functions for rows that it does not change (docs/limits.md)
+	# MERGE also calls functions for rows that it does not change (docs/limits_sql.md)
 	if ($volatility eq 'v' && !$self->{merge} && chance(0.12))
 	{
 		$self->{volatile}++;
