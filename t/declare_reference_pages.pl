@@ -1,5 +1,5 @@
 # Compares what users see with docs/reference.md: functions with their arguments and results, views
-# with their columns, settings with their defaults. Everything public must be documented, and
+# with their columns. Settings are there or in docs/developer_options.md. Everything public must be documented, and
 # everything documented must exist. Each object must have a comment.
 
 use strict;
@@ -77,10 +77,18 @@ for (split /\n/, $c->safe_psql(q{SELECT attrelid::regclass || '.' || attname FRO
 	like($reference, qr/^- \*\*.*`\Q$view\E`.*`\Q$column\E`|[Vv]iew `\Q$view\E`[^#]*`\Q$column\E`|^### \Q$view\E\n[^#]*`\Q$column\E`/m, "column $column of $view");
 }
 
-# ## Settings: - **`shardfdw.name`** (default ...): ...; except the setting of builds for tests
-my %settings = map { $_ => 1 } split /\n/, $c->safe_psql(q{LOAD 'shardfdw'; SELECT name FROM pg_settings WHERE name LIKE 'shardfdw.%' AND name <> 'shardfdw.fault_points'});
-my %explained = map { $_ => 1 } $reference =~ /^- \*\*`(shardfdw\.\w+)`\*\* \(default /mg;
-is(differences(\%settings, \%explained), '', 'the settings are those of docs/reference.md');
+# ## Settings: - **`shardfdw.name`** (default ...): ...; except the setting of builds for tests. Those that EXPLAIN
+# (SETTINGS) shows, and one more, are developer options.
+my $is_option = q{name ~ '^shardfdw\.(enable_(?!ddl_|coordinator_)|query_per_node)'};
+my %settings = map { split /\|/ } split /\n/, $c->safe_psql(qq{
+	LOAD 'shardfdw';
+	SELECT name, CASE WHEN $is_option THEN 'option' ELSE 'setting' END FROM pg_settings
+	WHERE name LIKE 'shardfdw.%' AND name <> 'shardfdw.fault_points'});
+my $setting = qr/^- \*\*`(shardfdw\.\w+)`\*\* \(default /m;
+my %explained = map { $_ => 1 } $reference =~ /$setting/g;
+is(differences({ map { $_ => 1 } grep { $settings{$_} eq 'setting' } keys %settings }, \%explained), '', 'the settings are those of docs/reference.md');
+my %options = map { $_ => 1 } slurp_file('docs/developer_options.md') =~ /$setting/g;
+is(join(' ', sort keys %options), join(' ', grep { $settings{$_} eq 'option' } sort keys %settings), 'the planner switches are those of docs/developer_options.md');
 
 # Comments
 is($c->safe_psql(q{
