@@ -17,3 +17,30 @@ document.addEventListener('DOMContentLoaded', async () => {
 	});
 	document.querySelector('.wy-side-nav-search').append(select);
 });
+
+// A button for light or dark pages. site_hooks.py puts the choice, or that of the system, into each page's head.
+document.addEventListener('DOMContentLoaded', () => {
+	const root = document.documentElement, system = matchMedia('(prefers-color-scheme: dark)');
+	const name = () => (system.matches ? 'dark' : 'light');
+	const button = document.createElement('button');
+	const show = scheme => {
+		root.dataset.scheme = scheme;
+		button.textContent = scheme === 'dark' ? 'Light' : 'Dark';
+	};
+	button.className = 'scheme';
+	button.type = 'button';
+	button.title = 'Change between light and dark pages';
+	button.addEventListener('click', () => {
+		show(root.dataset.scheme === 'dark' ? 'light' : 'dark');
+		// a choice that equals the system's follows the system again
+		try {
+			if (root.dataset.scheme === name())
+				localStorage.removeItem('scheme');
+			else
+				localStorage.setItem('scheme', root.dataset.scheme);
+		} catch { /* the browser stores nothing for this site */ }
+	});
+	system.addEventListener('change', () => show(name()));
+	show(root.dataset.scheme ?? name());
+	document.querySelector('.wy-side-nav-search').append(button);
+});

@@ -4,7 +4,7 @@ README, changelog, licence and such become pages, other files of the tree that p
 they are, and site.css and site.js in this folder are added. Anchors are those of code hosts. Markdown that code
 hosts read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
 blocks within lists. Cells of tables know their heading, for narrow screens. Anchors in the text become links to
-themselves, so that readers can copy the address.
+themselves, so that readers can copy the address. Pages are light or dark, as the reader or the system wants.
 """
 
 import os
@@ -25,6 +25,14 @@ PAGES = {
     "contrib/monitoring/README.md": "monitoring.md",
     "contrib/patroni/README.md": "patroni.md",
 }
+
+# Runs before a page is drawn: light or dark, as the reader has chosen (site.js), or else as the system is.
+SCHEME = """<script>
+let scheme = null;
+try { scheme = localStorage.getItem('scheme'); } catch { }
+document.documentElement.dataset.scheme = scheme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+</script>
+"""
 
 # Where the site has files of the tree that are no pages.
 FILES = "files/"
@@ -105,6 +113,18 @@ def label_cells(table):
 def on_page_content(html, page, config, files):
     html = re.sub(r'<a id="([\w-]+)"></a>', r'<a id="\1" class="here" href="#\1" title="Link to this limit">¶</a> ', html)
     return re.sub(r"<table>.*?</table>", lambda match: label_cells(match.group(0)), html, flags=re.DOTALL)
+
+
+def with_scheme(output):
+    return output.replace("</head>", SCHEME + "</head>", 1)
+
+
+def on_post_page(output, page, config):
+    return with_scheme(output)
+
+
+def on_post_template(output, template_name, config):
+    return with_scheme(output) if template_name.endswith(".html") else output
 
 
 def on_page_markdown(markdown, page, config, files):
