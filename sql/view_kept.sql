@@ -173,6 +173,81 @@ ROLLBACK;
 SELECT count(*) FROM kept_small_view;
 DROP TABLE kept_small CASCADE;
 
+-- Publications: a table that one names is not sharded. A table that becomes plain stays in its publications.
+CREATE TABLE kept_sent (id int PRIMARY KEY, v text, hidden int);
+INSERT INTO kept_sent SELECT g, 'v' || g, g FROM generate_series(1, 10) g;
+ALTER TABLE kept_sent REPLICA IDENTITY FULL;
+SET client_min_messages = error;
+CREATE PUBLICATION kept_all_columns FOR TABLE other, kept_sent;
+CREATE PUBLICATION "kept some" FOR TABLE kept_sent (id, v) WHERE (id > 5 AND v <> '''') WITH (publish = 'insert, truncate');
+RESET client_min_messages;
+CREATE VIEW kept_publications AS SELECT p.pubname, p.pubinsert, p.pubdelete, t.tablename, t.attnames, t.rowfilter
+	FROM pg_publication_tables t JOIN pg_publication p USING (pubname) WHERE p.pubname LIKE 'kept%';
+CREATE TABLE kept_published AS SELECT * FROM kept_publications;
+SELECT * FROM kept_published ORDER BY 1, 4;
+SELECT severity, message, detail, hint FROM shardfdw.check_table('kept_sent');
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SELECT shardfdw.shard_table('kept_sent', shards => 2);
+\set VERBOSITY terse
+SELECT shardfdw.shard_table('kept_sent', shards => 2, mode => 'online');
+TABLE kept_published EXCEPT TABLE kept_publications;
+-- as the HINT says
+ALTER PUBLICATION kept_all_columns DROP TABLE kept_sent;
+ALTER PUBLICATION "kept some" DROP TABLE kept_sent;
+SELECT shardfdw.shard_table('kept_sent', shards => 2);
+SELECT tablename FROM kept_publications;
+-- Publications of a sharded table send nothing, but have the table when it is plain again.
+ALTER PUBLICATION kept_all_columns ADD TABLE kept_sent;
+SET client_min_messages = error;
+ALTER PUBLICATION "kept some" SET (publish_via_partition_root);
+ALTER PUBLICATION "kept some" ADD TABLE kept_sent (id, v) WHERE (id > 5 AND v <> '''');
+RESET client_min_messages;
+SELECT shardfdw.unshard_table('kept_sent');
+TABLE kept_published EXCEPT TABLE kept_publications;
+TABLE kept_publications EXCEPT TABLE kept_published;
+-- the same online
+SET client_min_messages = error;
+ALTER PUBLICATION kept_all_columns DROP TABLE kept_sent;
+ALTER PUBLICATION "kept some" DROP TABLE kept_sent;
+SELECT shardfdw.shard_table('kept_sent', shards => 2, mode => 'online') IS NOT NULL;
+ALTER PUBLICATION kept_all_columns ADD TABLE kept_sent;
+ALTER PUBLICATION "kept some" ADD TABLE kept_sent (id, v) WHERE (id > 5 AND v <> '''');
+RESET client_min_messages;
+SELECT shardfdw.unshard_table('kept_sent', mode => 'online') IS NOT NULL;
+TABLE kept_published EXCEPT TABLE kept_publications;
+TABLE kept_publications EXCEPT TABLE kept_published;
+SELECT count(*) FROM kept_sent;
+-- a publication of another role
+ALTER PUBLICATION kept_all_columns DROP TABLE kept_sent;
+ALTER PUBLICATION "kept some" DROP TABLE kept_sent;
+SELECT shardfdw.shard_table('kept_sent', shards => 2);
+ALTER TABLE kept_sent OWNER TO view_kept_owner;
+SET client_min_messages = error;
+ALTER PUBLICATION "kept some" ADD TABLE kept_sent;
+ALTER PUBLICATION "kept some" OWNER TO view_kept_reader;
+RESET client_min_messages;
+SET ROLE view_kept_owner;
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SELECT shardfdw.unshard_table('kept_sent');
+\set VERBOSITY terse
+RESET ROLE;
+DROP PUBLICATION kept_all_columns, "kept some";
+DROP VIEW kept_publications;
+DROP TABLE kept_sent, kept_published;
+-- a publication of the table above
+CREATE TABLE kept_above (id int, day date) PARTITION BY RANGE (day);
+CREATE TABLE kept_month PARTITION OF kept_above FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY HASH (id);
+SET client_min_messages = error;
+CREATE PUBLICATION kept_above FOR TABLE kept_above;
+RESET client_min_messages;
+BEGIN;
+SELECT shardfdw.shard_table('kept_month', shards => 2);
+ROLLBACK;
+DROP PUBLICATION kept_above;
+DROP TABLE kept_above;
+
 DROP TABLE kept, kept_plain, other, view_kept_before CASCADE;
 DROP FUNCTION kept_trigger;
 DROP OWNED BY view_kept_owner CASCADE;

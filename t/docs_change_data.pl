@@ -30,17 +30,18 @@ sub decoded
 			FROM pg_logical_slot_get_changes('all_changes', NULL, NULL)) c});
 }
 
-# The tables of which pgoutput sends rows for a publication.
+# The tables of which pgoutput sends rows for a publication. node undef: that of the coordinator.
 sub published
 {
 	my ($node, $publication) = @_;
-	return $c->node_safe_psql($node, qq{
+	my $sql = qq{
 		SELECT coalesce(string_agg(x, ' ' ORDER BY x), '') FROM (
 			SELECT split_part(encode(substr(data, 6), 'escape'), '\\000', 1) || '.'
 				|| split_part(encode(substr(data, 6), 'escape'), '\\000', 2) AS x
 			FROM pg_logical_slot_get_binary_changes('of_$publication', NULL, NULL,
 				'proto_version', '1', 'publication_names', '$publication')
-			WHERE get_byte(data, 0) = ascii('R')) c});
+			WHERE get_byte(data, 0) = ascii('R')) c};
+	return defined $node ? $c->node_safe_psql($node, $sql) : $c->safe_psql($sql);
 }
 
 # The coordinator
@@ -64,7 +65,7 @@ $c->safe_psql('DROP PUBLICATION warns, every');
 my $one = 'CREATE PUBLICATION one FOR TABLE sales.orders_00';
 like(error_of($one), qr/cannot add relation/, 'a foreign table');
 my $shard = "SELECT shardfdw.shard_table('plain', 'id')";
-like(error_of($shard), qr/publication by_name/, 'a published table');
+like(error_of($shard), qr/publication "by_name" sends its changes/, 'a published table');
 $c->safe_psql('CREATE PUBLICATION all_tables FOR ALL TABLES');
 like($c->safe_psql(q{SELECT string_agg(tablename, ' ') FROM pg_publication_tables
 	WHERE pubname = 'all_tables' AND schemaname = 'shardfdw_internal'}),
@@ -80,6 +81,35 @@ is($c->safe_psql(q{
 	FROM pg_logical_slot_get_changes('here', NULL, NULL)}),
 	'public.plain public.ref', 'changes that the coordinator sends');
 $c->safe_psql('DROP PUBLICATION by_name, by_root');
+
+# A table that becomes plain stays in the publications that name it, and they send later changes.
+for my $mode ('block', 'online')
+{
+	$c->safe_psql(qq{
+		CREATE SCHEMA kept;
+		CREATE TABLE kept.t (id int PRIMARY KEY, v int);
+		INSERT INTO kept.t SELECT i, i FROM generate_series(1, 10) i;
+		SELECT shardfdw.shard_table('kept.t', shards => 2);
+		CREATE PUBLICATION kept FOR TABLE kept.t (id) WHERE (id > 100) WITH (publish_via_partition_root);
+		CREATE PUBLICATION whole FOR TABLES IN SCHEMA kept;
+		SELECT pg_create_logical_replication_slot('of_kept', 'pgoutput');
+		SELECT pg_create_logical_replication_slot('of_whole', 'pgoutput');
+		SELECT shardfdw.unshard_table('kept.t', mode => '$mode')});
+	is(published(undef, 'kept'), '', "$mode: it does not send the rows that were in the shards");
+	like(published(undef, 'whole'), $mode eq 'block' ? qr/^kept\.t$/ : qr/^kept\.shardfdw_new_\d+$/,
+		"$mode: a publication for a schema sends them");
+	$c->safe_psql('INSERT INTO kept.t VALUES (50, 50)');
+	is(published(undef, 'kept'), '', "$mode: the condition is kept");
+	$c->safe_psql('INSERT INTO kept.t VALUES (150, 150)');
+	is(published(undef, 'kept'), 'kept.t', "$mode: later changes are sent");
+	is($c->safe_psql("SELECT attnames FROM pg_publication_tables WHERE pubname = 'kept'"),
+		'{id}', "$mode: the columns are kept");
+	like(error_of("SELECT shardfdw.shard_table('kept.t', mode => '$mode')"),
+		qr/ERROR: .*publication "kept" sends its changes/, "$mode: the way back is refused");
+	$c->safe_psql(q{SELECT pg_drop_replication_slot('of_' || x) FROM unnest('{kept,whole}'::text[]) x;
+		DROP PUBLICATION kept, whole;
+		DROP SCHEMA kept CASCADE});
+}
 $c->safe_psql("SELECT pg_drop_replication_slot('here')");
 
 # Nodes, and a database that subscribes to all of them

@@ -504,6 +504,29 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_with_views(regclass) IS
 	'Locks the views whose query names a table, and then the table, in ACCESS EXCLUSIVE mode until the transaction ends. Leaves out views of roles that the caller is no member of. Returns nothing. Raises serialization_failure if the name of a view belongs to another view.';
 
+CREATE FUNCTION shardfdw_internal.publications_of(relation regclass) RETURNS TABLE (oid oid, name name, owner oid, columns text, condition text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- Of a publication of all tables, such a row would be an exception.
+	SELECT r.oid, p.pubname, p.pubowner,
+		(SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = r.prrelid AND a.attnum = ANY (r.prattrs::smallint[])),
+		pg_get_expr(r.prqual, r.prrelid)
+	FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+	WHERE r.prrelid = relation AND NOT p.puballtables
+	ORDER BY p.pubname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw_internal.publications_of(regclass) IS
+	'Finds the publications that name a table. Returns for each the OID of its entry for the table, its name and owner, and of the entry the columns, separated by commas, and the condition. Both are null if there is none.';
+
+CREATE FUNCTION shardfdw_internal.publication_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('ALTER PUBLICATION %I ADD TABLE ONLY %s%s%s', p.name, relation, ' (' || p.columns || ')', ' WHERE (' || p.condition || ')')
+	FROM shardfdw_internal.publications_of(relation) p
+$$;
+COMMENT ON FUNCTION shardfdw_internal.publication_commands(regclass) IS
+	'Writes the commands that add a new table of the same name to the publications that name a table, with the same columns and conditions. Returns a command for each.';
+
 CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -515,13 +538,14 @@ BEGIN
 	RETURN QUERY SELECT * FROM shardfdw_internal.trigger_commands(relation);
 	RETURN QUERY SELECT * FROM shardfdw_internal.policy_commands(relation);
 	RETURN QUERY SELECT * FROM shardfdw_internal.privilege_commands(relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.publication_commands(relation);
 	IF description IS NOT NULL THEN
 		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, description);
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, publications, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -297,6 +297,8 @@ BEGIN
 			(SELECT FROM pg_inherits i WHERE i.inhrelid = d.objid AND i.inhparent = relation))
 		AND NOT (d.classid = 'pg_rewrite'::regclass AND EXISTS
 			(SELECT FROM pg_rewrite w JOIN shardfdw_internal.dependent_views(relation) v ON w.ev_class = v AND w.rulename = '_RETURN' WHERE w.oid = d.objid))
+		AND NOT (d.classid = 'pg_publication_rel'::regclass AND EXISTS
+			(SELECT FROM shardfdw_internal.publications_of(relation) r WHERE r.oid = d.objid))
 		AND d.classid <> 'pg_statistic_ext'::regclass) x
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('dependent_objects_still_exist',
 		format('%s because %s depends on it', refusal, x.what), NULL, 'Drop it first, and make it again afterwards.') o
@@ -357,10 +359,23 @@ BEGIN
 		'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.') o
 	WHERE EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation);
 
-	-- A publication FOR TABLE depends on the table, and is refused above.
+	-- A subscriber would miss all later changes. A plain table stays in its publications: see publication_commands().
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.publications_of(relation) p
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('dependent_objects_still_exist',
+		format('%s because publication "%s" sends its changes', refusal, p.name), 'The rows and their changes would be on nodes, and the publication would send no change of them.',
+		format('Take the table out of it, ALTER PUBLICATION %I DROP TABLE %s, and publish the shards on the nodes.', p.name, relation)) o
+	WHERE action = 'shard';
+
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.publications_of(relation) p
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('insufficient_privilege', format('%s because its publication "%s" has another owner', refusal, p.name), NULL,
+		format('Do it as a role that is a member of %I, too.', pg_get_userbyid(p.owner))) o
+	WHERE action = 'unshard' AND NOT pg_has_role(p.owner, 'USAGE');
+
+	-- Publications that have the table without naming it: of all tables, of a schema, of a table above this one.
 	RETURN QUERY SELECT o.* FROM (SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname::text COLLATE "C") AS names FROM pg_publication p
-		WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid
-			WHERE n.pnpubid = p.oid AND c.oid = relation))) x
+		WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM (SELECT relation::oid AS oid UNION SELECT pg_partition_ancestors(relation)) t
+			WHERE EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE n.pnpubid = p.oid AND c.oid = t.oid)
+				OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = t.oid AND t.oid <> relation)))) x
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('warning',
 		format('publication %s does not publish changes of table "%s" any more', x.names, (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
 		'The rows and their changes are on nodes.',
