@@ -122,7 +122,7 @@ for my $mode ('shardfdw.enable_copy_fetch = on', 'shardfdw.enable_copy_fetch = o
 	is(scalar @files, 1, "is exported ($mode)");
 	unlink @files;
 	$session->query('SELECT sum(v) FROM acc');
-	like($session->{stderr}, qr/58000: the snapshot on node "node1" was lost.*node "node1"/si, "lost: a connection failure that names the node ($mode)");
+	like($session->{stderr}, qr/40001: the snapshot on node "node1" was lost.*node "node1"/si, "lost: an error that names the node ($mode)");
 	$session->{stderr} = '';
 	is($session->query('ROLLBACK; SELECT sum(v) FROM acc'), '800000', "then the session goes on ($mode)");
 	$session->quit;

@@ -21,22 +21,15 @@ is_outdated(const ShardMap *map)
 }
 
 /*
- * May another transaction replace the tables of shards on the nodes, or their contents, although this transaction has
+ * May another transaction replace the tables of shards on this node, or their contents, although this transaction has
  * locked them here?  It may on a standby: its catalogs may be older than the tables, and no job waits for its
- * transactions.  And it may on nodes with prepared transactions that are left to recovery: they keep their locks there,
- * and their locks here are gone.
+ * transactions.  And it may if the node has prepared transactions that are left to recovery: they keep their locks
+ * there, and their locks here are gone.
  */
 static bool
-may_be_replaced(const ShardMap *map, const int *shardnos, int nshards)
+may_be_replaced(Oid serverid)
 {
-	if (RecoveryInProgress())
-		return true;
-	for (int i = 0; i < nshards; i++)
-	{
-		if (shard_node_stat_may_have_left(map->shards[shardnos[i]].serverid))
-			return true;
-	}
-	return false;
+	return RecoveryInProgress() || shard_node_stat_may_have_left(serverid);
 }
 
 static uint64
@@ -78,14 +71,11 @@ char *
 shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards, bool *may_be_gone)
 {
 	bool		outdated = false;
-	bool		replaced = false;
+	bool		replaced = may_be_replaced(maps[0]->shards[shardnos[0]].serverid);
 	StringInfoData body;
 
-	for (int i = 0; i < nmaps; i++)
-	{
-		outdated = outdated || is_outdated(maps[i]);
-		replaced = replaced || may_be_replaced(maps[i], shardnos, nshards);
-	}
+	for (int i = 0; i < nmaps && !outdated; i++)
+		outdated = is_outdated(maps[i]);
 	*may_be_gone = outdated || RecoveryInProgress();
 	if (!outdated && !replaced)
 		return NULL;
@@ -104,7 +94,8 @@ shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, i
 	 * to_regclass() and pg_relation_filenode() show what is there now.  pg_class is read by the snapshot.  A file that
 	 * has changed since was filled after TRUNCATE or by ALTER TABLE, and the snapshot does not see its rows.
 	 */
-	appendStringInfo(&body, "SELECT x.name INTO moved FROM unnest(names) x(name) LEFT JOIN pg_class c ON c.oid = to_regclass(x.name) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace "
+	appendStringInfo(&body, "SELECT x.name INTO moved FROM unnest(names) x(name) "
+					 "LEFT JOIN pg_class c ON c.oid = to_regclass(x.name) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace "
 					 "WHERE ARRAY[n.nspname, c.relname]::text[] IS DISTINCT FROM parse_ident(x.name) OR %s "
 					 "OR EXISTS (SELECT FROM pg_class k WHERE (k.oid = c.oid OR k.oid IN (SELECT relid FROM pg_partition_tree(c.oid))) "
 					 "AND k.relfilenode <> pg_relation_filenode(k.oid)) LIMIT 1; "

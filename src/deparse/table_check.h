@@ -10,9 +10,9 @@
 #include "catalog/shard_map.h"
 
 /*
- * Returns commands for a node that is about to read shards of colocated maps, in a transaction there.  They raise
- * ERRCODE_T_R_SERIALIZATION_FAILURE if the snapshot of the node is older than one of the tables under its name, since
- * it would show no rows of that table.  NULL: the tables are as old as the maps. *may_be_gone: one of them
+ * Returns commands for a node that is about to read its shards shardnos of colocated maps, in a transaction there.
+ * They raise ERRCODE_T_R_SERIALIZATION_FAILURE if the snapshot of the node is older than one of the tables under its
+ * name, since it would show no rows of that table.  NULL: the tables are as old as the maps. *may_be_gone: one of them
  * may have been dropped after a move.  Memory: current context.
  */
 extern char *shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards, bool *may_be_gone);
