@@ -67,7 +67,7 @@ report_unknown(ShardConn *conn)
 	 */
 	char	   *reason = canceled || PQstatus(conn->pg) == CONNECTION_OK ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 
-	shard_committed_doubt();
+	shard_committed_doubt(conn->serverid);
 
 	QueryCancelPending = false;
 	if (shard_wait_is_urged())

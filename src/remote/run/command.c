@@ -391,7 +391,7 @@ note_commits(ShardCommandRun *run)
 		shard_committed_note(lane->pool->key_serverid, NULL);
 		/* a node that has lost its client still commits when it has run the command */
 		if (lane->unanswered)
-			shard_committed_doubt();
+			shard_committed_doubt(lane->pool->key_serverid);
 	}
 }
 

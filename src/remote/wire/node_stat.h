@@ -60,13 +60,13 @@ extern void shard_node_stat_note_end(int node, Oid serverid, const ShardNodeEnd 
 extern ShardNodeEnd shard_node_stat_end(int node, Oid serverid);
 
 /*
- * Prepared transactions that a node may have, and that no session is about to commit or roll back: they are left to
- * recovery.  May be true for any node after the start of the server, also after a crash, until recovery has asked the
- * node; always true if the library is not preloaded.
+ * May the node have transactions that will commit there, and whose sessions here have ended or go on?  They are prepared
+ * and left to recovery, or a COMMIT was not answered.  True for any node after the start of the server, also after a
+ * crash, until recovery has asked the node; always true if the library is not preloaded.
  */
 extern bool shard_node_stat_may_have_left(Oid serverid);
 
-/* A session leaves a prepared transaction of a node to recovery. */
+/* A session ends a transaction whose commit the node has not confirmed. */
 extern void shard_node_stat_leave(Oid serverid);
 
 /*

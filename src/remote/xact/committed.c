@@ -10,6 +10,7 @@
 
 #include "guc.h"
 #include "remote/wire/broadcast.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/position.h"
 #include "remote/xact/committed.h"
 
@@ -44,9 +45,10 @@ shard_committed_first_at(void)
 }
 
 void
-shard_committed_doubt(void)
+shard_committed_doubt(Oid serverid)
 {
 	in_doubt = true;
+	shard_node_stat_leave(serverid);
 }
 
 bool

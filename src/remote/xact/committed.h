@@ -22,9 +22,10 @@ extern TimestampTz shard_committed_first_at(void);
 
 /*
  * Called if a commit was sent, and its outcome on the node is unknown.  From then on, no position proves that a standby
- * has all commits of this session.
+ * has all commits of this session.  The commit may come after the end of this transaction, which
+ * shard_node_stat_may_have_left() tells others.
  */
-extern void shard_committed_doubt(void);
+extern void shard_committed_doubt(Oid serverid);
 extern bool shard_committed_in_doubt(void);
 
 #endif

@@ -742,9 +742,8 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		}
 		if (!is_settled)
 		{
-			shard_node_stat_leave(items[i].conn->serverid);
 			if (commit)
-				shard_committed_doubt();	/* recovery will commit it later */
+				shard_committed_doubt(items[i].conn->serverid);	/* recovery will commit it later */
 			warn_not_settled(&items[i], commit);
 			nfailed++;
 		}
@@ -781,8 +780,7 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 		/* an answer may be on its way; as it will not be read, the connection cannot be used again */
 		if (conns[i]->xact.prepared_gid)
 		{
-			shard_node_stat_leave(conns[i]->serverid);
-			shard_committed_doubt();
+			shard_committed_doubt(conns[i]->serverid);
 			conns[i]->state = SHARD_CONN_BROKEN;
 			nleft++;
 		}

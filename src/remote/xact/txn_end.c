@@ -230,7 +230,7 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 			shard_committed_note(conns[i]->serverid, conns[i]);
 		}
 		else if (wrote && items[i].sent && !items[i].done)
-			shard_committed_doubt();
+			shard_committed_doubt(conns[i]->serverid);
 	}
 	check_committed(items, nconns, wrote, deadlock);
 	shard_broadcast_free(items);
