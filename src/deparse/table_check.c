@@ -6,10 +6,15 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "catalog/qualified.h"
+#include "catalog/reference.h"
+#include "compat.h"
 #include "deparse/table_check.h"
 #include "identity.h"
 #include "remote/wire/node_stat.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 static bool
@@ -67,8 +72,30 @@ made_later(void)
 					note, snapshot_text(GetLatestSnapshot()));
 }
 
+/* May the user read some column of the relation? */
+static bool
+may_read(Oid relid, Oid userid)
+{
+	return shard_namespace_aclcheck(get_rel_namespace(relid), userid, ACL_USAGE) == ACLCHECK_OK &&
+		(pg_class_aclcheck(relid, userid, ACL_SELECT) == ACLCHECK_OK ||
+		 pg_attribute_aclcheck_all(relid, userid, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK);
+}
+
+/* Appends the names of the reference tables that the user may read. */
+static void
+add_reference_tables(const List *rtable, Oid userid, StringInfo names)
+{
+	foreach_node(RangeTblEntry, rte, rtable)
+	{
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && rte->relid >= FirstNormalObjectId &&
+			shard_reference_is(rte->relid) && may_read(rte->relid, userid))
+			appendStringInfo(names, ", %s", quote_literal_cstr(shard_qualified_relation(rte->relid)));
+	}
+}
+
 char *
-shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards, bool *may_be_gone)
+shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards,
+				  const List *rtable, Oid userid, bool *may_be_gone)
 {
 	bool		outdated = false;
 	bool		replaced = may_be_replaced(maps[0]->shards[shardnos[0]].serverid);
@@ -86,6 +113,8 @@ shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, i
 		for (int j = 0; j < nshards; j++)
 			appendStringInfo(&body, "%s%s", i + j > 0 ? ", " : "", quote_literal_cstr(maps[i]->shards[shardnos[j]].relation));
 	}
+	if (replaced)
+		add_reference_tables(rtable, userid, &body);
 	appendStringInfoString(&body, "]; moved text; BEGIN ");
 	/* no lock of this server keeps the tables as they are, so they are locked before the check */
 	if (replaced)
@@ -100,7 +129,7 @@ shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, i
 					 "OR EXISTS (SELECT FROM pg_class k WHERE (k.oid = c.oid OR k.oid IN (SELECT relid FROM pg_partition_tree(c.oid))) "
 					 "AND k.relfilenode <> pg_relation_filenode(k.oid)) LIMIT 1; "
 					 "IF FOUND THEN RAISE EXCEPTION USING ERRCODE = 'serialization_failure', "
-					 "MESSAGE = format('could not serialize access due to a move of shard %%s', moved), "
+					 "MESSAGE = format('could not serialize access due to a change of table %%s', moved), "
 					 "HINT = 'The transaction might succeed if retried.'; END IF; END",
 					 RecoveryInProgress() ? made_later() : "false");
 	return psprintf("DO %s; ", quote_literal_cstr(body.data));

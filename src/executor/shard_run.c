@@ -34,12 +34,35 @@ shard_run_command(const ShardRun *run, int i)
 	};
 }
 
+void
+shard_run_checks(ShardRun *run)
+{
+	ShardCommand *commands = palloc(sizeof(ShardCommand) * Max(run->ntargets, 1));
+	int			n = 0;
+
+	for (int i = 0; i < run->ntargets; i++)
+	{
+		ShardRunTarget *target = &run->targets[i];
+
+		if (target->check != NULL)
+			commands[n++] = (ShardCommand) {.serverid = target->serverid, .userid = run->spec.userid, .sql = target->check,
+				.label = target->label, .keeps_rows = true};
+		target->check = NULL;
+	}
+	if (n == 0)
+		return;
+	shard_command_run(commands, n, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, n);
+	pfree(commands);
+}
+
 int64
 shard_run_commands(ShardRun *run)
 {
 	ShardCommand *commands = palloc(sizeof(ShardCommand) * Max(run->ntargets, 1));
 	int64		nchanged = 0;
 
+	shard_run_checks(run);
 	for (int i = 0; i < run->ntargets; i++)
 		commands[i] = shard_run_command(run, i);
 	shard_command_run(commands, run->ntargets, SHARD_COMMAND_WRITE, false);

@@ -59,7 +59,10 @@ extern void shard_run_set_outputs(ShardRun *run, const ShardOutput *outputs, int
 /* The command of target i. */
 extern ShardCommand shard_run_command(const ShardRun *run, int i);
 
-/* Runs the statements of all targets as writing commands.  Returns the sum of their counts. */
+/* Runs the checks of all targets on the connections that write, and removes them from the targets. */
+extern void shard_run_checks(ShardRun *run);
+
+/* Runs the statements of all targets as writing commands, and before them the checks.  Returns the sum of their counts. */
 extern int64 shard_run_commands(ShardRun *run);
 
 /* Counts rows that a plan node has changed and does not return. set_processed: also for the command tag. */

@@ -377,8 +377,10 @@ set_servers(ShardStatementState *state)
 	{
 		shardno = bms_next_member(state->live, shardno);
 		state->run.targets[i].serverid = state->maps[0]->shards[shardno].serverid;
-		if (!locks_shards(state))
-			state->run.targets[i].check = shard_table_check(state->maps, state->nmaps, &shardno, 1, &state->run.targets[i].may_be_gone);
+		if (!locks_shards(state) || IsolationUsesXactSnapshot())
+			state->run.targets[i].check = shard_table_check(state->maps, state->nmaps, &shardno, 1,
+															state->css.ss.ps.state->es_range_table, state->run.spec.userid,
+															&state->run.targets[i].may_be_gone);
 	}
 }
 
@@ -563,6 +565,8 @@ start(ShardStatementState *state)
 		shard_statement_view_only_reads(state->css.ss.ps.state))
 		state->maps[0] = shard_replica_read_map(state->maps[0], state->live, snapshot, state->run.spec.userid);
 	set_servers(state);
+	if (locks_shards(state))
+		shard_run_checks(&state->run);
 	if (!state->plan->returns_rows)
 		run_commands(state);
 	else if (!run_returning(state))

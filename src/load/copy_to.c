@@ -240,7 +240,7 @@ open_source(CopyRun *run, int i, int nodeno)
 	spec = (ShardStreamSpec) {.serverid = map->nodes[nodeno].serverid, .userid = run->copy->userid,
 		.sql = sql.data, .label = source->label, .ncolumns = 1, .use_copy = true, .raw_copy = true,
 		.workers = workers_per_stream(run, nodeno)};
-	spec.check = shard_table_check(&map, 1, shardnos, nshards, &spec.may_be_gone);
+	spec.check = shard_table_check(&map, 1, shardnos, nshards, NIL, spec.userid, &spec.may_be_gone);
 	source->stream = run->streams[i] = shard_stream_open(run->cxt, run->snapshot, &spec);
 	MemoryContextSwitchTo(oldcxt);
 }

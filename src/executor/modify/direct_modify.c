@@ -17,9 +17,11 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
+#include "deparse/table_check.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/param.h"
@@ -109,6 +111,15 @@ build_statement(ForeignScanState *node)
 	ShardDirectState *state = node->fdw_state;
 	StringInfoData sql;
 
+	/* at lower levels, a statement takes its snapshot after its locks */
+	if (IsolationUsesXactSnapshot())
+	{
+		const ShardMap *map = shard_map_get(state->plan->relid);
+		int			shardno = 0;
+
+		state->target.check = shard_table_check(&map, 1, &shardno, 1, node->ss.ps.state->es_range_table,
+												state->run.spec.userid, &state->target.may_be_gone);
+	}
 	state->target.nparams = shard_param_count(state->plan->template, NIL);
 	state->target.params = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
 	shard_tied_parts_check_unwritten(node->ss.ps.state, state->plan->relid, state->shard->serverid,

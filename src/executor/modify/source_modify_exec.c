@@ -11,12 +11,14 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/table.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "catalog/trigger.h"
 #include "compat.h"
+#include "deparse/table_check.h"
 #include "executor/explain.h"
 #include "executor/modify/row_arrays.h"
 #include "executor/modify/source_modify_exec.h"
@@ -155,6 +157,9 @@ build_statement(SourceState *state, int shardno, const char *const *scalars)
 	initStringInfo(&sql);
 	shard_param_render(&sql, state->plan->template, &shard->relation, NULL, false, NULL);
 	*target = (ShardRunTarget) {shard->serverid, shard->name, sql.data, narrays + state->nscalars, params};
+	if (IsolationUsesXactSnapshot())
+		target->check = shard_table_check(&state->map, 1, &shardno, 1, state->css.ss.ps.state->es_range_table,
+										  state->run.spec.userid, &target->may_be_gone);
 	state->relids[state->run.ntargets++] = shard->relid;
 }
 

@@ -230,6 +230,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 		state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
+	state->rtable = estate->es_range_table;
 	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->planned = shard_map_numbers(state->maps[0], state->plan->all_shards, state->plan->shards);
 	state->live = state->planned;
@@ -321,9 +322,11 @@ open_source(ShardScanState *state, int i, int nodeno)
 		initStringInfo(&source->sql);
 	else
 		resetStringInfo(&source->sql);
-	if (!state->plan->locks_rows)
+	/* a statement that locks rows takes its snapshot after its locks, unless the transaction has one */
+	if (!state->plan->locks_rows || IsolationUsesXactSnapshot())
 		spec.check = shard_table_check(state->maps, state->nmaps, scan_node->shardnos + scan_node->nopened,
-									   Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened), &spec.may_be_gone);
+									   Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened),
+									   state->rtable, state->userid, &spec.may_be_gone);
 	spec.label = render_next(state, scan_node, spec.use_copy || state->plan->locks_late, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;

@@ -70,6 +70,7 @@ typedef struct ShardScanState
 	const ShardMap **maps;		/* one per table of plan->relids */
 	List	   *rels;			/* these tables, open, so that this session cannot change their definitions */
 	Oid			userid;			/* the user whose mappings are used */
+	const List *rtable;			/* range table of the statement */
 	ShardTxnLevel *level;		/* when the scan began */
 	const ShardStreamView *view;	/* of its statement; NULL: it locks rows, and the statement writes none */
 

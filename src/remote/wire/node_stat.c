@@ -160,7 +160,7 @@ shard_node_stat_may_have_left(Oid serverid)
 	bool		may;
 
 	if (!shared)
-		return true;
+		return false;
 	LWLockAcquire(shared->lock, LW_SHARED);
 	place = find_place(serverid);
 	may = !is_place_of(place, serverid) || place->nleft != place->nsettled;

@@ -62,7 +62,7 @@ extern ShardNodeEnd shard_node_stat_end(int node, Oid serverid);
 /*
  * May the node have transactions that will commit there, and whose sessions here have ended or go on?  They are prepared
  * and left to recovery, or a COMMIT was not answered.  True for any node after the start of the server, also after a
- * crash, until recovery has asked the node; always true if the library is not preloaded.
+ * crash, until recovery has asked the node; unknown, and therefore false, if the library is not preloaded.
  */
 extern bool shard_node_stat_may_have_left(Oid serverid);
 
