@@ -56,8 +56,8 @@ my $cluster = q{BEGIN; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) 
 my $again = q{SELECT shardfdw.unshard_table('k1'); SELECT shardfdw.shard_table('k1', shards => 4)};
 my %change = (
 	'made plain and sharded again' => $again,
-	'emptied and filled' => 'CREATE TEMP TABLE kept AS TABLE k1; TRUNCATE k1; INSERT INTO k1 TABLE kept;
-		TRUNCATE r; INSERT INTO r TABLE kept',
+	'emptied and filled' => 'CREATE TEMP TABLE kept AS TABLE k1;
+		TRUNCATE k1; INSERT INTO k1 TABLE kept; TRUNCATE r; INSERT INTO r TABLE kept',
 	'written anew' => 'ALTER TABLE k1 ALTER v TYPE bigint; ALTER TABLE r ALTER v TYPE bigint',
 	'dropped and created' => q{DROP TABLE k1; CREATE TABLE k1 (id int PRIMARY KEY, v int);
 		INSERT INTO k1 SELECT i, i FROM generate_series(1, 100) i;
@@ -121,6 +121,12 @@ for my $case (map { [ $_, $recover ], [ $_, $cluster ] } sort keys %change)
 	(undef) = $c->psql("SET client_min_messages = error; SET shardfdw.fault_points = 'commit=abort';
 		BEGIN; $change{$what}; COMMIT");
 	ok($c->wait_for_restart, "$what: the coordinator has crashed");
+	# a cursor that is closed early leaves no locks
+	my (undef, undef, $err) = $c->psql(
+		'BEGIN; DECLARE c CURSOR FOR SELECT id FROM k0; FETCH c; CLOSE c;
+		ALTER TABLE k0 ADD x int; ROLLBACK;' x 5,
+		on_error_stop => 1);
+	is($err, '', "$what: another table is changed after a cursor");
 	read_while_left($what, $commit);
 }
 

@@ -38,7 +38,11 @@ shard_stream_lost(ShardConn *conn, void *arg)
 	 * after the abort of a subtransaction.
 	 */
 	if (shard_stream_is_exporting(stream) && (IsTransactionState() || IsolationUsesXactSnapshot()))
+	{
 		shard_snapshot_give_up(conn);
+		/* nobody else would end it before the end of the local transaction, and it may hold locks */
+		shard_txn_end_reading(conn);
+	}
 	stream->conn = NULL;
 	if (stream->state != STREAM_DONE && stream->state != STREAM_CLOSED)
 		stream->state = STREAM_LOST;

@@ -123,18 +123,11 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 	return false;
 }
 
-/*
- * If the read transaction of conn belongs to the snapshot arg, sends its COMMIT.  The answer is
- * read before the connection is used again.
- */
-static void
-end_read_transaction(ShardConn *conn, void *arg)
+void
+shard_txn_end_reading(ShardConn *conn)
 {
-	if (conn->xact.snapshot == NULL || conn->xact.snapshot != (ShardSnapshot *) arg)
-		return;
-	Assert(conn->xact.state == SHARD_XACT_READS);
-	conn->xact.snapshot = NULL;
-	if (conn->holder != NULL || conn->state != SHARD_CONN_READY)
+	Assert(conn->xact.snapshot == NULL);
+	if (conn->holder != NULL || conn->state != SHARD_CONN_READY || conn->xact.state != SHARD_XACT_READS)
 		return;
 
 	/*
@@ -148,6 +141,17 @@ end_read_transaction(ShardConn *conn, void *arg)
 		conn->end_pending = true;
 		shard_txn_forget(conn);
 	}
+}
+
+/* The same, if the read transaction of conn belongs to the snapshot arg. */
+static void
+end_read_transaction(ShardConn *conn, void *arg)
+{
+	if (conn->xact.snapshot == NULL || conn->xact.snapshot != (ShardSnapshot *) arg)
+		return;
+	Assert(conn->xact.state == SHARD_XACT_READS);
+	conn->xact.snapshot = NULL;
+	shard_txn_end_reading(conn);
 }
 
 static void

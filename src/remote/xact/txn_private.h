@@ -53,6 +53,12 @@ extern void shard_txn_check_not_lost(ShardWriter *writer);
 extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
 
 /*
+ * If conn is in a read transaction that belongs to no snapshot any more, sends COMMIT.  The answer is read before the
+ * connection is used again.  Never raises.
+ */
+extern void shard_txn_end_reading(ShardConn *conn);
+
+/*
  * The subtransaction of level has run sql, which sets the constraint name (NULL: all).  Nodes that
  * join the transaction later get sql, too.
  */
