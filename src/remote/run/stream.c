@@ -40,7 +40,7 @@ shard_stream_lost(ShardConn *conn, void *arg)
 	if (shard_stream_is_exporting(stream) && (IsTransactionState() || IsolationUsesXactSnapshot()))
 	{
 		shard_snapshot_give_up(conn);
-		/* nobody else would end it before the end of the local transaction, and it may hold locks */
+		/* otherwise only the end of the local transaction would end it, and it may hold locks */
 		shard_txn_end_reading(conn);
 	}
 	stream->conn = NULL;
