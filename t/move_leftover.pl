@@ -234,7 +234,7 @@ is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE r
 
 $c->safe_psql(q{ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'; ALTER DATABASE postgres SET default_transaction_read_only = on});
 is(($c->psql(q{BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT shardfdw.move_shard('named_00', 'node3'); COMMIT}))[2], '', 'defaults of the coordinator');
-$c->safe_psql(q{SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only});
+$c->safe_psql(q{SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only; ALTER DATABASE postgres RESET default_transaction_isolation});
 $c->node_safe_psql($_, q{CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM pg_sleep(0.06); RETURN $1; END'}) for 2, 3;
 $c->node_safe_psql(3, 'CREATE INDEX ON named_00 (slow(v))');
 $c->node_safe_psql(2, q{ALTER DATABASE postgres SET statement_timeout = '2s'});
