@@ -19,6 +19,12 @@ plan skip_all => 'needs a build with FAULT_POINTS=1'
   unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 my $recover = 'SELECT count(*) FROM shardfdw.recover_prepared_transactions()';
 
+# A role that may write, and not read
+$c->safe_psql(q{SET client_min_messages = error; CREATE ROLE clerk LOGIN;
+	SELECT shardfdw.add_user('clerk')});
+$c->safe_psql("ALTER USER MAPPING FOR clerk SERVER node$_ OPTIONS (ADD password_required 'false')")
+  for 1, 2;
+
 # The rows of a statement's result, or its SQLSTATE.
 sub shown
 {
@@ -49,6 +55,8 @@ my @statements = (
 	'DO $$ DECLARE n int; BEGIN DELETE FROM k1; GET DIAGNOSTICS n = ROW_COUNT; ASSERT n = 100; END $$;
 		SELECT 100',
 	'DO $$ DECLARE n int; BEGIN INSERT INTO k2 SELECT * FROM k1; GET DIAGNOSTICS n = ROW_COUNT;
+		ASSERT n = 100; END $$; SELECT 100',
+	'SET LOCAL ROLE clerk; DO $$ DECLARE n int; BEGIN DELETE FROM k1; GET DIAGNOSTICS n = ROW_COUNT;
 		ASSERT n = 100; END $$; SELECT 100');
 # A snapshot of all nodes does not wait. It commits what is left.
 my $cluster = q{BEGIN; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) FROM k1};
@@ -61,7 +69,7 @@ my %change = (
 	'written anew' => 'ALTER TABLE k1 ALTER v TYPE bigint; ALTER TABLE r ALTER v TYPE bigint',
 	'dropped and created' => q{DROP TABLE k1; CREATE TABLE k1 (id int PRIMARY KEY, v int);
 		INSERT INTO k1 SELECT i, i FROM generate_series(1, 100) i;
-		SELECT shardfdw.shard_table('k1', shards => 4)});
+		SELECT shardfdw.shard_table('k1', shards => 4); GRANT DELETE ON k1 TO clerk});
 
 sub make_tables
 {
@@ -72,7 +80,8 @@ sub make_tables
 		INSERT INTO r TABLE k0; SELECT shardfdw.create_reference_table('r');
 		SELECT shardfdw.shard_table('k0', shards => 4);
 		SELECT shardfdw.shard_table('k1', shards => 8);
-		SELECT shardfdw.shard_table('k2', colocate_with => 'k1')});
+		SELECT shardfdw.shard_table('k2', colocate_with => 'k1');
+		GRANT INSERT, DELETE ON k0, k1 TO clerk});
 	return;
 }
 
@@ -127,6 +136,10 @@ for my $case (map { [ $_, $recover ], [ $_, $cluster ] } sort keys %change)
 		ALTER TABLE k0 ADD x int; ROLLBACK;' x 5,
 		on_error_stop => 1);
 	is($err, '', "$what: another table is changed after a cursor");
+	(undef, undef, $err) = $c->psql('SET ROLE clerk; BEGIN ISOLATION LEVEL REPEATABLE READ;
+		INSERT INTO k0 VALUES (1000, 1); INSERT INTO k0 VALUES (1, 1) ON CONFLICT DO NOTHING;
+		DELETE FROM k0; ROLLBACK', on_error_stop => 1);
+	is($err, '', "$what: a role that may only write another table");
 	read_while_left($what, $commit);
 }
 

@@ -28,8 +28,8 @@ is_outdated(const ShardMap *map)
 /*
  * May another transaction replace the tables of shards on this node, or their contents, although this transaction has
  * locked them here?  It may on a standby: its catalogs may be older than the tables, and no job waits for its
- * transactions.  And it may if the node has prepared transactions that are left to recovery: they keep their locks
- * there, and their locks here are gone.
+ * transactions.  And it may if the node has transactions whose commit it has not confirmed: they keep their locks there,
+ * and their locks here are gone.
  */
 static bool
 may_be_replaced(Oid serverid)
@@ -72,23 +72,15 @@ made_later(void)
 					note, snapshot_text(GetLatestSnapshot()));
 }
 
-/* May the user read some column of the relation? */
-static bool
-may_read(Oid relid, Oid userid)
-{
-	return shard_namespace_aclcheck(get_rel_namespace(relid), userid, ACL_USAGE) == ACLCHECK_OK &&
-		(pg_class_aclcheck(relid, userid, ACL_SELECT) == ACLCHECK_OK ||
-		 pg_attribute_aclcheck_all(relid, userid, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK);
-}
-
-/* Appends the names of the reference tables that the user may read. */
+/* Appends the names of the reference tables whose schemas the user may use. */
 static void
 add_reference_tables(const List *rtable, Oid userid, StringInfo names)
 {
 	foreach_node(RangeTblEntry, rte, rtable)
 	{
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && rte->relid >= FirstNormalObjectId &&
-			shard_reference_is(rte->relid) && may_read(rte->relid, userid))
+			shard_reference_is(rte->relid) &&
+			shard_namespace_aclcheck(get_rel_namespace(rte->relid), userid, ACL_USAGE) == ACLCHECK_OK)
 			appendStringInfo(names, ", %s", quote_literal_cstr(shard_qualified_relation(rte->relid)));
 	}
 }
@@ -116,9 +108,13 @@ shard_table_check(const ShardMap *const *maps, int nmaps, const int *shardnos, i
 	if (replaced)
 		add_reference_tables(rtable, userid, &body);
 	appendStringInfoString(&body, "]; moved text; BEGIN ");
-	/* no lock of this server keeps the tables as they are, so they are locked before the check */
+	/*
+	 * No lock of this server keeps the tables as they are, so they are locked before the check.  A role that may only
+	 * write gets an error after it has waited for the lock, which is enough for the check.
+	 */
 	if (replaced)
-		appendStringInfoString(&body, "FOREACH moved IN ARRAY names LOOP EXECUTE 'SELECT FROM ' || moved || ' LIMIT 0'; END LOOP; ");
+		appendStringInfoString(&body, "FOREACH moved IN ARRAY names LOOP BEGIN EXECUTE 'SELECT FROM ' || moved || ' LIMIT 0'; "
+							   "EXCEPTION WHEN insufficient_privilege THEN NULL; END; END LOOP; ");
 	/*
 	 * to_regclass() and pg_relation_filenode() show what is there now.  pg_class is read by the snapshot.  A file that
 	 * has changed since was filled after TRUNCATE or by ALTER TABLE, and the snapshot does not see its rows.

@@ -196,7 +196,8 @@ take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
 
 /*
  * May the result depend on the order in which a sub-select returns its rows?  LIMIT and DISTINCT ON take the first
- * rows, and some aggregates and windows read rows in this order.
+ * rows, and some aggregates and windows read rows in this order.  If the level only passes the rows on, another level
+ * or the client may do the same.
  */
 static bool
 depends_on_order(const PlannerInfo *root)

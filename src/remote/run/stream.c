@@ -278,8 +278,8 @@ send_statement(ShardStream *stream)
 										 SHARD_SETTINGS_USER,
 										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
 		/*
-		 * A SELECT outside of a transaction takes its snapshot after its locks, so it needs no check, except on a standby, where it
-		 * may be too new for the map.  COPY takes its snapshot before.
+		 * A SELECT outside of a transaction takes its snapshot after its locks, so it needs no check.  COPY takes its
+		 * snapshot before.  On a standby, the table may be too new for the map.
 		 */
 		if (stream->spec.check && (shard_connection_in_xact(conn) || stream->spec.use_copy || RecoveryInProgress()))
 			appendStringInfoString(&text, stream->spec.check);
