@@ -675,45 +675,17 @@ add_items(ShardConn **conns, int nconns, int nitems, bool commit, SettleStage st
 }
 
 /*
- * Sends COMMIT PREPARED or ROLLBACK PREPARED to all conns that have a prepared_gid.  Returns the
- * number of failures.  Never raises.
+ * Waits for the answers of items, which have been sent, and sends again what got no answer or was
+ * canceled.  Returns the number of failures.  Never raises.
  */
 static int
-settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
+finish_settling(ShardBroadcast *items, int nitems, bool commit, long timeout_ms)
 {
-	ShardBroadcast *items = settle_items;
 	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	TimestampTz again_deadline;
-	int			nnodes = add_items(conns, nconns, 0, commit, SETTLE_NODES);
-	int			nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
-	int			nitems = add_items(conns, nconns, nothers, commit, SETTLE_FIRST_COORDINATOR);
 	int			nfailed = 0;
 
-	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
-	shard_broadcast_start(items, nnodes);
-	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
-	if (commit)
-	{
-		/*
-		 * even if a node hangs, cluster snapshots and notifying sessions wait for this commit only
-		 * for a bounded time
-		 */
-		(void) shard_broadcast_wait(items, nnodes, SHARD_FENCE_HOLD_MS, interrupt);
-		shard_fence_let_go();
-		release_notify_lock();
-	}
-	shard_broadcast_finish(items, nnodes, timeout_ms, interrupt);
-	if (nitems > nnodes)
-	{
-		SHARD_FAULT_POINT("settle_coordinators");
-		shard_broadcast_start(items + nnodes, nothers - nnodes);
-		shard_broadcast_finish(items + nnodes, nothers - nnodes, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)), interrupt);
-		SHARD_FAULT_POINT("settle_first_coordinator");
-		shard_broadcast_start(items + nothers, nitems - nothers);
-		shard_broadcast_finish(items + nothers, nitems - nothers, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)), interrupt);
-	}
-	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
+	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
 
 	/* a late cancel request may have hit this command instead of an earlier one */
 	for (int i = 0; i < nitems; i++)
@@ -749,6 +721,59 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		}
 	}
 	shard_broadcast_clear(items, nitems);
+	return nfailed;
+}
+
+/*
+ * Sends COMMIT PREPARED or ROLLBACK PREPARED to all conns that have a prepared_gid: first to nodes.
+ * If a node has not committed, other coordinators are not told, and recovery tells both.  Returns the
+ * number of those that have not confirmed.  Never raises.
+ */
+static int
+settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
+{
+	ShardBroadcast *items = settle_items;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	int			nnodes = add_items(conns, nconns, 0, commit, SETTLE_NODES);
+	int			nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
+	int			nitems = add_items(conns, nconns, nothers, commit, SETTLE_FIRST_COORDINATOR);
+	int			nfailed;
+
+	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
+	shard_broadcast_start(items, nnodes);
+	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
+	if (commit)
+	{
+		/*
+		 * even if a node hangs, cluster snapshots and notifying sessions wait for this commit only
+		 * for a bounded time
+		 */
+		(void) shard_broadcast_wait(items, nnodes, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
+		shard_fence_let_go();
+		release_notify_lock();
+	}
+	nfailed = finish_settling(items, nnodes, commit, timeout_ms);
+	if (commit && nfailed > 0)
+	{
+		for (int i = nnodes; i < nitems; i++)
+		{
+			shard_committed_doubt(items[i].conn->serverid);
+			warn_not_settled(&items[i], commit);
+			nfailed++;
+		}
+	}
+	else if (nitems > nnodes)
+	{
+		SHARD_FAULT_POINT("settle_coordinators");
+		shard_broadcast_start(items + nnodes, nothers - nnodes);
+		nfailed += finish_settling(items + nnodes, nothers - nnodes, commit,
+								   Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
+		SHARD_FAULT_POINT("settle_first_coordinator");
+		shard_broadcast_start(items + nothers, nitems - nothers);
+		nfailed += finish_settling(items + nothers, nitems - nothers, commit,
+								   Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
+	}
+	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 	return nfailed;
 }
 

@@ -11,7 +11,8 @@
  *	   and the coordinator; or shards
  *	   with replicas were written --------> twophase.c
  *	 the same with commit_protocol
- *	   = '1pc', or in recovery --------> COMMIT on all in parallel, waited for (not if shards have replicas)
+ *	   = '1pc', or in recovery --------> COMMIT on all in parallel, waited for (not if shards have replicas,
+ *										 or another coordinator takes part)
  *
  * "Several" counts connections: to several nodes, or the writer and the extra writers of one node.
  * Each of them has a remote transaction, and all must end alike.  Shards with replicas include those
@@ -339,6 +340,7 @@ pre_commit(void)
 	ShardConnList readers = {NULL, 0, 0};
 	ShardConnList written = {NULL, 0, 0};
 	bool		has_replicas;
+	bool		has_coordinators = false;
 
 	settle_writers();
 	has_replicas = shard_txn_upcalls->apply_replicas();
@@ -354,7 +356,10 @@ pre_commit(void)
 		if (conn->holder)
 			shard_connection_yield(conn);
 		if (conn->xact.state == SHARD_XACT_WROTE)
+		{
 			add_conn(conn, &written);
+			has_coordinators |= conn->is_coordinator;
+		}
 		else
 			add_conn(conn, &readers);
 	}
@@ -366,7 +371,7 @@ pre_commit(void)
 		shard_twophase_require_coordinator(written.conns, written.nconns);
 
 	/* in recovery no log row can be written; the transactions on nodes are READ ONLY then */
-	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_replicas) || RecoveryInProgress() ||
+	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_replicas && !has_coordinators) || RecoveryInProgress() ||
 		(written.nconns == 1 && !has_replicas && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
 	else
