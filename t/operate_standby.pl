@@ -145,7 +145,7 @@ is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'check_c
 
 my $role = $c->safe_psql('SELECT current_user');
 # as the page for Kubernetes runs it
-my ($through_stdin) = slurp_file('docs/containers.md') =~ /sh -c '(.*psql -X -d )app -v user=app'$/m;
+my ($through_stdin) = slurp_file('docs/containers.md') =~ /sh -c '(.*psql -X -d )app -v user=shardfdw_owner'$/m;
 for my $time ('once', 'twice')
 {
 	my $command = $through_stdin . q{"$0" -v user="$1"};

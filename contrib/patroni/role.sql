@@ -1,6 +1,6 @@
 -- role.sql - the role of the callback promote_coordinator
 --
---   psql -X -d app -v user=app -f role.sql      the password is in the environment: SHARDFDW_PASSWORD
+--   psql -X -d app -v user=shardfdw_owner -f role.sql      the password is in the environment: SHARDFDW_PASSWORD
 --
 -- Run it on the coordinator, in the database of the cluster, as a superuser; user and password are those by which the
 -- coordinator's sessions log in to nodes, since what these have prepared, and their sessions, are that role's. Run it again
