@@ -1,0 +1,13 @@
+CREATE TABLE country (code text PRIMARY KEY, name text NOT NULL);
+CREATE TABLE customer (customer_id bigint PRIMARY KEY, country text NOT NULL REFERENCES country, email text NOT NULL UNIQUE);
+CREATE TABLE orders (order_id bigint PRIMARY KEY, customer_id bigint NOT NULL, placed timestamptz NOT NULL, status text NOT NULL, total numeric(12, 2) NOT NULL);
+CREATE TABLE lines (order_id bigint NOT NULL, line int NOT NULL, customer_id bigint NOT NULL, product_id bigint NOT NULL, quantity int NOT NULL, PRIMARY KEY (order_id, line));
+CREATE INDEX ON orders (customer_id);
+CREATE INDEX ON orders (status);
+CREATE INDEX ON lines (customer_id);
+INSERT INTO country SELECT 'C' || i, 'Country ' || i FROM generate_series(1, 50) i;
+INSERT INTO customer SELECT i, 'C' || 1 + i % 50, 'c' || i || '@example.com' FROM generate_series(1, 5000) i;
+INSERT INTO orders SELECT i, 1 + i % 5000, timestamptz '2026-01-01' + i * interval '5 minutes', (ARRAY['open', 'paid', 'sent'])[1 + i % 3], i % 500 FROM generate_series(1, 50000) i;
+INSERT INTO lines SELECT 1 + i % 50000, 1 + i / 50000, 1 + i % 50000 % 5000, 1 + i % 2000, 1 + i % 9 FROM generate_series(0, 149999) i;
+ANALYZE;
+CREATE EXTENSION pg_stat_statements;
