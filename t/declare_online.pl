@@ -357,6 +357,60 @@ DELETE FROM kinds WHERE id IN (SELECT id FROM kinds ORDER BY id DESC LIMIT 1) AN
 	is($c->safe_psql($traces) . ' ' . traces_on_nodes(), '0|0|0 0 0 0', 'nothing else is left');
 }
 
+# ---------- the mode that is chosen ----------
+
+# Returns whether a statement has started a job, and its messages.
+sub chosen
+{
+	my ($sql) = @_;
+	my (undef, $out, $err) = $c->psql("SET client_min_messages = notice; $sql");
+	my @said = $err =~ /(?:NOTICE|DETAIL|ERROR):  (.*)/g;
+	return join '; ', ($out =~ /^\d+$/m ? 'job' : 'no job'), @said;
+}
+
+$c->safe_psql(q{CREATE TABLE small (id int PRIMARY KEY);
+	CREATE TABLE large (id int PRIMARY KEY, v text); CREATE TABLE keyless (v text, id int);
+	ALTER TABLE large ALTER v SET STORAGE EXTERNAL;
+	ALTER TABLE keyless ALTER v SET STORAGE EXTERNAL;
+	INSERT INTO large SELECT i, repeat('x', 7500) FROM generate_series(1, 9000) i;
+	INSERT INTO keyless SELECT v, id FROM large});
+my $chosen = 'was chosen for table';
+my $online = 'Other sessions go on to read and write the table.';
+my $block = 'Other sessions that use the table wait. Mode "online" is not possible:';
+my $undo = 'A transaction could not undo the other mode.';
+for (
+	[ q{SELECT shardfdw.shard_table('small')}, 'no job' ],
+	[ q{SELECT shardfdw.unshard_table('small')}, 'no job' ],
+	[ q{BEGIN; SELECT shardfdw.shard_table('large'); ROLLBACK},
+		qq{no job; mode "block" $chosen "large"; $block $undo} ],
+	[ q{SELECT shardfdw.shard_table('large')\; SELECT 'x'},
+		qq{no job; mode "block" $chosen "large"; $block $undo} ],
+	[ q{SET client_min_messages = error; CREATE PUBLICATION everything FOR ALL TABLES;
+		RESET client_min_messages; SELECT shardfdw.unshard_table('large');
+		DROP PUBLICATION everything},
+		qq{no job; mode "block" $chosen "large"; $block A publication of all tables or of the schema}
+		  . ' would send the rows of a temporary table.' ],
+	[ q{SELECT shardfdw.shard_table('large', mode => 'block')}, 'no job' ],
+	[ q{BEGIN; DELETE FROM large; SELECT shardfdw.unshard_table('large'); ROLLBACK}, 'no job' ],
+	[ q{SELECT shardfdw.unshard_table('large')}, qq{job; mode "online" $chosen "large"; $online} ],
+	[ q{SELECT shardfdw.shard_table('large')}, qq{job; mode "online" $chosen "large"; $online} ],
+	[ q{DO $$ BEGIN PERFORM shardfdw.unshard_table('large');
+		EXCEPTION WHEN division_by_zero THEN END $$}, 'no job' ],
+	[ q{SELECT shardfdw.shard_table('large', replication_factor => 2)},
+		qq{no job; mode "block" $chosen "large"; $block The shards get replicas.} ],
+	[ q{SELECT shardfdw.unshard_table('large')},
+		qq{no job; mode "block" $chosen "large"; $block cannot unshard table "large" online}
+		  . ' because its shards have replicas' ],
+	[ q{SELECT shardfdw.shard_table('keyless', 'id')},
+		qq{no job; mode "block" $chosen "keyless"; $block cannot shard table "keyless" online}
+		  . ' because it has no primary key' ])
+{
+	is(chosen($_->[0]), $_->[1], $_->[0]);
+}
+is($c->safe_psql('SELECT count(*), sum(id) FROM large; SELECT count(*), sum(id) FROM keyless'),
+	"9000|40504500\n9000|40504500", 'all rows are there');
+$c->safe_psql('DROP TABLE large, small, keyless');
+
 # ---------- what is refused ----------
 
 $c->safe_psql(q{CREATE TABLE keyless (id int, v int); CREATE TABLE nullable (id int UNIQUE, v int); CREATE TABLE bound (id int PRIMARY KEY); CREATE TABLE others (id int PRIMARY KEY); ALTER TABLE others OWNER TO reader;

@@ -349,16 +349,52 @@ BEGIN
 	IF relation IS NULL OR mode IS NULL OR wait IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, mode and wait must not be null';
 	END IF;
-	IF mode NOT IN ('online', 'block') THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
+	IF mode NOT IN ('auto', 'online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "auto", "online" and "block".';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, boolean) IS
 	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing. Raises null_value_not_allowed and invalid_parameter_value.';
 
+CREATE FUNCTION shardfdw_internal.choose_conversion_mode(relation regclass, obstacle text, check_command text) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	in_transaction CONSTANT boolean := shardfdw_internal.in_transaction_block() OR shardfdw_internal.in_remote_transaction() OR pg_current_xact_id_if_assigned() IS NOT NULL;
+	size_bytes CONSTANT bigint := CASE WHEN NOT shardfdw_internal.is_sharded(relation) THEN pg_table_size(relation)
+		-- Outside of this transaction, which would keep locks that the job waits for, and may have locks for which this would wait.
+		WHEN NOT in_transaction THEN (SELECT sum((q.fields)[1]::bigint)
+			FROM (SELECT array_agg(s.node) AS nodes, array_agg(format('SELECT pg_catalog.pg_table_size(pg_catalog.to_regclass(%L))', s.remote_name)) AS commands
+				  FROM shardfdw_internal.shards_of(relation) s) x
+			CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'autocommit') q) END;
+BEGIN
+	-- A small table is not worth a job.
+	IF coalesce(size_bytes, 0) < 64 * 1024 * 1024 THEN
+		RETURN 'block';
+	END IF;
+	IF in_transaction THEN
+		obstacle := 'A transaction could not undo the other mode.';
+	ELSIF EXISTS (SELECT FROM pg_publication WHERE puballtables)
+		OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE c.oid = relation) THEN
+		obstacle := 'A publication of all tables or of the schema would send the rows of a temporary table.';
+	ELSIF obstacle IS NULL THEN
+		BEGIN
+			EXECUTE check_command;
+		EXCEPTION WHEN OTHERS THEN
+			obstacle := SQLERRM;
+		END;
+	END IF;
+	RAISE NOTICE USING MESSAGE = format('mode "%s" was chosen for table "%s"', CASE WHEN obstacle IS NULL THEN 'online' ELSE 'block' END, (SELECT relname FROM pg_class WHERE oid = relation)),
+		DETAIL = coalesce('Other sessions that use the table wait. Mode "online" is not possible: ' || obstacle, 'Other sessions go on to read and write the table.');
+	RETURN CASE WHEN obstacle IS NULL THEN 'online' ELSE 'block' END;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.choose_conversion_mode(regclass, text, text) IS
+	'Chooses the mode in place of auto: online if the table is large, the mode is possible, and no transaction block contains the call. obstacle: why online is not possible; null if the caller knows no reason. check_command: raises an error for other reasons. Returns online or block. Reports the mode of a large table in a NOTICE. Raises errors of nodes.';
+
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'auto', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -376,6 +412,12 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	replication_factor := shardfdw_internal.check_replication_factor(replication_factor, relation, colocate_with, mode);
+	IF mode = 'auto' THEN
+		mode := shardfdw_internal.choose_conversion_mode(relation,
+			CASE WHEN shards_in IS NOT NULL THEN 'shards_in is given.' WHEN replication_factor > 1 THEN 'The shards get replicas.'
+				WHEN shardfdw_internal.peers() <> '{}' THEN 'There are several coordinators.' END,
+			format('SELECT shardfdw_internal.check_conversion(%L, %L, %L)', relation::oid, key, colocate_with::oid));
+	END IF;
 	IF mode = 'online' THEN
 		IF shards_in IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shards_in cannot be given together with mode "online"',
@@ -432,4 +474,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name, integer) IS
-	'Turns a plain table into a sharded table and moves its rows, or creates the shards of an empty table that is partitioned by HASH. key: the column that rows are sharded by; null for the first column of the primary key. shards: number of shards; null for shardfdw.default_shards. nodes: nodes that get the shards in turn; null for all nodes. colocate_with: a table whose number of shards and nodes are used. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. wait: for online, true returns when the table is sharded, false returns immediately. shards_in: schema of the shards, see set_shards_schema(); null for the schema of the table. replicas: on how many nodes each shard is stored; null for the number of colocate_with, or 1. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
+	'Turns a plain table into a sharded table and moves its rows, or creates the shards of an empty table that is partitioned by HASH. key: the column that rows are sharded by; null for the first column of the primary key. shards: number of shards; null for shardfdw.default_shards. nodes: nodes that get the shards in turn; null for all nodes. colocate_with: a table whose number of shards and nodes are used. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and no transaction block contains the call. Otherwise it is block. wait: for online, true returns when the table is sharded, false returns immediately. shards_in: schema of the shards, see set_shards_schema(); null for the schema of the table. replicas: on how many nodes each shard is stored; null for the number of colocate_with, or 1. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';

@@ -107,9 +107,9 @@ BEGIN
 	FOR i IN 1 .. cardinality(names)
 	LOOP
 		IF i = 1 THEN
-			PERFORM shardfdw.shard_table(names[1]::regclass, keys[1], shards, nodes, colocate_with, shards_in => shards_in);
+			PERFORM shardfdw.shard_table(names[1]::regclass, keys[1], shards, nodes, colocate_with, mode => 'block', shards_in => shards_in);
 		ELSE
-			PERFORM shardfdw.shard_table(names[i]::regclass, keys[i], colocate_with => names[1]::regclass, shards_in => shards_in);
+			PERFORM shardfdw.shard_table(names[i]::regclass, keys[i], colocate_with => names[1]::regclass, mode => 'block', shards_in => shards_in);
 		END IF;
 	END LOOP;
 	FOREACH command IN ARRAY coalesce(definitions, '{}')

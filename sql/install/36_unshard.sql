@@ -140,7 +140,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_block(regclass) IS
 	'Replaces a sharded table by a plain table, and drops the shards on their nodes. Returns nothing. Raises an error if something of the table cannot be kept.';
 
-CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
+CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'auto', wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
@@ -149,6 +149,10 @@ BEGIN
 	PERFORM shardfdw_internal.check_not_at_home(relation, 'unshard');
 	IF shardfdw_internal.is_sharded(relation) THEN
 		PERFORM shardfdw_internal.check_no_peers(format('table %s', relation), 'unshard');
+	END IF;
+	IF mode = 'auto' THEN
+		mode := CASE WHEN shardfdw_internal.is_sharded(relation)
+			THEN shardfdw_internal.choose_conversion_mode(relation, NULL, format('SELECT shardfdw_internal.check_unsharding(%L)', relation::oid)) ELSE 'block' END;
 	END IF;
 	IF mode = 'online' THEN
 		RETURN shardfdw_internal.unshard_online(relation, wait);
@@ -165,7 +169,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_table(regclass, text, boolean) IS
-	'Turns a sharded table or a reference table into a plain table. A sharded table keeps its rows, keys and indexes, and its shards are dropped on their nodes. The replicas of a reference table are dropped. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. wait: for online, true returns when the table is plain, false returns immediately. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
+	'Turns a sharded table or a reference table into a plain table. A sharded table keeps its rows, keys and indexes, and its shards are dropped on their nodes. The replicas of a reference table are dropped. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and no transaction block contains the call. Otherwise it is block. wait: for online, true returns when the table is plain, false returns immediately. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)

@@ -265,7 +265,7 @@ BEGIN
 	replication_factor := coalesce(replication_factor, had, 1);
 	IF replication_factor > 1 AND mode = 'online' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" online with replicas', (SELECT relname FROM pg_class WHERE oid = relation)),
-			HINT = 'Leave the mode out: others wait, then, until all rows are on the nodes.';
+			HINT = 'With mode => ''block'', others wait until all rows are on the nodes.';
 	END IF;
 	RETURN replication_factor;
 END

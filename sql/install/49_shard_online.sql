@@ -103,7 +103,7 @@ BEGIN
 	IF NOT owns_name THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 			MESSAGE = format('cannot work on table "%s" online because its schema belongs to another role', (SELECT relname FROM pg_class WHERE oid = relation)),
-			HINT = 'Give the schema and the table to one role, or leave the mode out.';
+			HINT = 'Give the schema and the table to one role, or use mode => ''block''.';
 	END IF;
 END
 $$;
@@ -139,12 +139,12 @@ AS $$
 DECLARE
 	key_columns smallint[];
 	refusal CONSTANT text := format('cannot shard table "%s" online', (SELECT relname FROM pg_class WHERE oid = relation));
-	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are on the nodes.';
+	other_mode CONSTANT text := 'With mode => ''block'', others wait until all rows are on the nodes.';
 BEGIN
 	PERFORM shardfdw_internal.check_shardable(relation, false);
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so no session waits.', HINT = 'Leave the mode out.';
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so no session waits.', HINT = 'Use mode => ''block''.';
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, shardfdw_internal.choose_key(relation, key));
 	PERFORM shardfdw_internal.check_key(relation, key_columns);

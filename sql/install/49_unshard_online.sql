@@ -8,11 +8,11 @@ CREATE FUNCTION shardfdw_internal.check_unsharding(relation regclass) RETURNS vo
 AS $$
 DECLARE
 	refusal CONSTANT text := format('cannot unshard table "%s" online', (SELECT relname FROM pg_class WHERE oid = relation));
-	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are here.';
+	other_mode CONSTANT text := 'With mode => ''block'', others wait until all rows are here.';
 	r record;
 BEGIN
 	IF shardfdw_internal.is_reference(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a reference table', DETAIL = 'Its rows are here already, so no session waits.', HINT = 'Leave the mode out.';
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a reference table', DETAIL = 'Its rows are here already, so no session waits.', HINT = 'Use mode => ''block''.';
 	END IF;
 	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
@@ -94,7 +94,7 @@ BEGIN
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q WHERE q.fields IS NOT NULL LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('table %s on node "%s" belongs to role "%s", and not to role "%s"', shards.fields[1], shards.node, shards.fields[2], shards.fields[3]),
-			DETAIL = 'A function of the second role would note its changes.', HINT = format('Leave the mode out, or give the table on the node to role "%s".', shards.fields[3]);
+			DETAIL = 'A function of the second role would note its changes.', HINT = format('Use mode => ''block'', or give the table on the node to role "%s".', shards.fields[3]);
 	END IF;
 	successor := shardfdw_internal.conversion_name(relation, 'new');
 	changed := shardfdw_internal.conversion_name(relation, 'changed');
@@ -124,7 +124,7 @@ BEGIN
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q CROSS JOIN LATERAL (SELECT x.names[q.command]) s(remote_name) WHERE (q.fields)[1] = 'f' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('the schema of table %s on node "%s" belongs to another role than the table', shards.remote_name, shards.node),
-			HINT = 'Leave the mode out, or give the schema on the node to the owner of the table.';
+			HINT = 'Use mode => ''block'', or give the schema on the node to the owner of the table.';
 	END IF;
 	PERFORM shardfdw_internal.mark_conversion(relation, id);
 END

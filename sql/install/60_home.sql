@@ -112,7 +112,7 @@ BEGIN
 			commands := commands || CASE WHEN made.add_command ~ '^ADD ' THEN format('ALTER TABLE %s %s', qualified, made.add_command) ELSE made.add_command END;
 		END IF;
 	END LOOP;
-	PERFORM shardfdw.shard_table(relation, key, 1, ARRAY[home.node]);
+	PERFORM shardfdw.shard_table(relation, key, 1, ARRAY[home.node], mode => 'block');
 	FOREACH command IN ARRAY commands
 	LOOP
 		EXECUTE command;
@@ -239,7 +239,7 @@ BEGIN
 	EXECUTE format('CREATE TABLE %s.shardfdw_home (id integer)', schema);
 	EXECUTE shardfdw_internal.revoke_command(format('%s.shardfdw_home', schema));
 	EXECUTE format('COMMENT ON TABLE %s.shardfdw_home IS %L', schema, 'Its shard is where all tables of this schema are. It has no rows.');
-	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node]);
+	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node], mode => 'block');
 	EXECUTE format('ALTER TABLE %s.shardfdw_home OWNER TO %I', schema, (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.oid = schema));
 	FOREACH relation IN ARRAY relations
 	LOOP

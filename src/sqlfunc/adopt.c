@@ -27,6 +27,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
 PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);
+PG_FUNCTION_INFO_V1(shardfdw_in_transaction_block);
 
 /* The wrapper of a server; InvalidOid if the server has been dropped. */
 static Oid
@@ -121,4 +122,11 @@ shardfdw_in_remote_transaction(PG_FUNCTION_ARGS)
 
 	shard_pool_each(note_transaction, &found);
 	PG_RETURN_BOOL(found);
+}
+
+/* SQL function in_transaction_block() -> boolean: may the caller roll back what this statement does? */
+Datum
+shardfdw_in_transaction_block(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(IsTransactionBlock() || IsSubTransaction());
 }
