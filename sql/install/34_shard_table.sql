@@ -362,13 +362,22 @@ CREATE FUNCTION shardfdw_internal.choose_conversion_mode(relation regclass, obst
 AS $$
 DECLARE
 	in_transaction CONSTANT boolean := shardfdw_internal.in_transaction_block() OR shardfdw_internal.in_remote_transaction() OR pg_current_xact_id_if_assigned() IS NOT NULL;
-	size_bytes CONSTANT bigint := CASE WHEN NOT shardfdw_internal.is_sharded(relation) THEN pg_table_size(relation)
+	size_bytes bigint;
+BEGIN
+	IF NOT shardfdw_internal.is_sharded(relation) THEN
+		size_bytes := pg_table_size(relation);
+	ELSIF NOT in_transaction THEN
 		-- Outside of this transaction, which would keep locks that the job waits for, and may have locks for which this would wait.
-		WHEN NOT in_transaction THEN (SELECT sum((q.fields)[1]::bigint)
+		BEGIN
+			SELECT sum((q.fields)[1]::bigint) INTO size_bytes
 			FROM (SELECT array_agg(s.node) AS nodes, array_agg(format('SELECT pg_catalog.pg_table_size(pg_catalog.to_regclass(%L))', s.remote_name)) AS commands
 				  FROM shardfdw_internal.shards_of(relation) s) x
-			CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'autocommit') q) END;
-BEGIN
+			CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'autocommit') q;
+		EXCEPTION WHEN OTHERS THEN
+			-- Mode block reports its own obstacles.
+			RETURN 'block';
+		END;
+	END IF;
 	-- A small table is not worth a job.
 	IF coalesce(size_bytes, 0) < 64 * 1024 * 1024 THEN
 		RETURN 'block';
@@ -391,7 +400,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_conversion_mode(regclass, text, text) IS
-	'Chooses the mode in place of auto: online if the table is large, the mode is possible, and no transaction block contains the call. obstacle: why online is not possible; null if the caller knows no reason. check_command: raises an error for other reasons. Returns online or block. Reports the mode of a large table in a NOTICE. Raises errors of nodes.';
+	'Chooses the mode in place of auto: online if the table is large, the mode is possible, and no transaction block contains the call. obstacle: why online is not possible; null if the caller knows no reason. check_command: raises an error for other reasons. Returns online or block. Reports the mode of a large table in a NOTICE.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'auto', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
