@@ -156,12 +156,11 @@ shard_commit_log_set_timelines(ShardLogKey key, List *nodes)
 {
 	ShardOwnTable log;
 	Datum	   *timelines = palloc(list_length(nodes) * sizeof(Datum));
-	ListCell   *lc;
 
 	if (!shard_identity_lock(false) || !begin_update(&log, key))
 		return false;
-	foreach(lc, nodes)
-		timelines[foreach_current_index(lc)] = Int32GetDatum((int32) ((const ShardLogNode *) lfirst(lc))->timeline);
+	foreach_ptr(const ShardLogNode, node, nodes)
+		timelines[foreach_current_index(node)] = Int32GetDatum((int32) node->timeline);
 	shard_own_table_set(&log, LOG_TIMELINES, PointerGetDatum(construct_array(timelines, list_length(nodes), INT4OID, sizeof(int32), true, TYPALIGN_INT)));
 	finish_update(&log);
 	return true;
@@ -259,15 +258,12 @@ read_unsettled(ShardOwnTable *log, FullTransactionId from)
 		{
 			ShardLogKey confirmed = {DatumGetFullTransactionId(log->values[LOG_CONFIRMS_XID]),
 			DatumGetInt64(log->values[LOG_CONFIRMS_TOKEN])};
-			ListCell   *lc;
 
-			foreach(lc, entries)
+			foreach_ptr(ShardLogEntry, entry, entries)
 			{
-				ShardLogEntry *entry = lfirst(lc);
-
 				if (!is_same(entry->key, confirmed))
 					continue;
-				entries = foreach_delete_current(entries, lc);
+				entries = foreach_delete_current(entries, entry);
 				pfree(entry);
 				break;
 			}
@@ -290,19 +286,16 @@ shard_commit_log_read_unsettled(void)
 {
 	ShardOwnTable log;
 	List	   *entries;
-	ListCell   *lc;
 
 	shard_own_table_open(&log, LOG_TABLE, AccessShareLock);
 	entries = read_unsettled(&log, shard_identity_read_reach().settled_below);
-	foreach(lc, entries)
+	foreach_ptr(ShardLogEntry, entry, entries)
 	{
-		ShardLogEntry *entry = lfirst(lc);
-
 		begin_lookup(&log, entry->key, SnapshotSelf);
 		if (shard_own_table_next(&log))
 			entry->nodes = take_nodes(&log);
 		else
-			entries = foreach_delete_current(entries, lc);	/* purged in the meantime */
+			entries = foreach_delete_current(entries, entry);	/* purged in the meantime */
 		shard_own_table_end(&log);
 	}
 	shard_own_table_close(&log);

@@ -1077,19 +1077,22 @@ replorigin_xact_clear(bool clear_origin)
 #define inline_function_in_from(root, rte) inline_set_returning_function(root, rte)
 #endif
 
-/* Loops that declare their variable, since 17 */
+/* Loops that declare their variable, since 17, with foreach_current_index(var) and foreach_delete_current(list, var) */
 #if PG_VERSION_NUM < 170000
+#undef foreach_delete_current
+#define foreach_delete_current(lst, var_or_cell) \
+	((List *) (var_or_cell##__state.l = list_delete_nth_cell(lst, var_or_cell##__state.i--)))
 #define SHARD_FOREACH(type, var, lst, get) \
-	for (ForEachState var##_at = {(lst), 0}; var##_at.i >= 0; var##_at.i = -1) \
-		for (type var; var##_at.i < list_length(var##_at.l) && \
-			 (var = get(list_nth_cell(var##_at.l, var##_at.i)), true); var##_at.i++)
+	for (ForEachState var##__state = {(lst), 0}; var##__state.i >= 0; var##__state.i = -1) \
+		for (type var; var##__state.i < list_length(var##__state.l) && \
+			 (var = get(list_nth_cell(var##__state.l, var##__state.i)), true); var##__state.i++)
 #define foreach_ptr(type, var, lst) SHARD_FOREACH(type *, var, lst, lfirst)
 #define foreach_oid(var, lst) SHARD_FOREACH(Oid, var, lst, lfirst_oid)
 #define foreach_int(var, lst) SHARD_FOREACH(int, var, lst, lfirst_int)
 #define SHARD_FOREACH_NODE(type, var, lst) \
-	for (ForEachState var##_at = {(lst), 0}; var##_at.i >= 0; var##_at.i = -1) \
-		for (type *var; var##_at.i < list_length(var##_at.l) && \
-			 (var = lfirst_node(type, list_nth_cell(var##_at.l, var##_at.i)), true); var##_at.i++)
+	for (ForEachState var##__state = {(lst), 0}; var##__state.i >= 0; var##__state.i = -1) \
+		for (type *var; var##__state.i < list_length(var##__state.l) && \
+			 (var = lfirst_node(type, list_nth_cell(var##__state.l, var##__state.i)), true); var##__state.i++)
 #define foreach_node(type, var, lst) SHARD_FOREACH_NODE(type, var, lst)
 #endif
 

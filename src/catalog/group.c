@@ -135,7 +135,6 @@ shard_group_find(Oid shard)
 	Oid			parent;
 	int			shardno;
 	const ShardMap *map;
-	ListCell   *lc;
 
 	if (get_rel_relkind(shard) != RELKIND_FOREIGN_TABLE || !get_rel_relispartition(shard))
 		return NIL;
@@ -147,9 +146,9 @@ shard_group_find(Oid shard)
 	group = shardno < 0 ? NIL : list_make1_oid(shard);
 	if (shardno >= 0)
 	{
-		foreach(lc, partitioned_tables())
+		foreach_oid(relid, partitioned_tables())
 		{
-			Oid			other = lfirst_oid(lc) == parent ? InvalidOid : colocated_shard(parent, lfirst_oid(lc), shardno);
+			Oid			other = relid == parent ? InvalidOid : colocated_shard(parent, relid, shardno);
 
 			if (OidIsValid(other))
 				group = list_append_unique_oid(group, other);
@@ -165,12 +164,11 @@ Datum
 shardfdw_shard_group(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach(lc, shard_group_find(PG_GETARG_OID(0)))
+	foreach_oid(member, shard_group_find(PG_GETARG_OID(0)))
 	{
-		Datum		value = ObjectIdGetDatum(lfirst_oid(lc));
+		Datum		value = ObjectIdGetDatum(member);
 		bool		isnull = false;
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
@@ -221,7 +219,6 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	List	   *relids = partitioned_tables();
 	List	   *leaders = NIL;
-	ListCell   *lc2;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	list_sort(relids, list_oid_cmp);
@@ -241,10 +238,10 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 				leader = home_leader(map);
 			else
 			{
-				foreach(lc2, leaders)
+				foreach_oid(other, leaders)
 				{
-					if (shard_colocated(lfirst_oid(lc2), relid))
-						leader = lfirst_oid(lc2);
+					if (shard_colocated(other, relid))
+						leader = other;
 				}
 				if (!OidIsValid(leader))
 				{

@@ -87,10 +87,9 @@ static List *
 copy_names(const List *names)
 {
 	List	   *copy = NIL;
-	ListCell   *lc;
 
-	foreach(lc, names)
-		copy = lappend(copy, pstrdup(lfirst(lc)));
+	foreach_ptr(char, name, names)
+		copy = lappend(copy, pstrdup(name));
 	return copy;
 }
 

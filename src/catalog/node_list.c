@@ -354,9 +354,8 @@ shard_node_list_oids(void)
 {
 	List	   *oids = NIL;
 	bool		complete;
-	ListCell   *lc;
 
-	foreach(lc, shard_node_list(&complete))
-		oids = lappend_oid(oids, ((ShardNodeName *) lfirst(lc))->serverid);
+	foreach_ptr(ShardNodeName, node, shard_node_list(&complete))
+		oids = lappend_oid(oids, node->serverid);
 	return oids;
 }

@@ -260,7 +260,6 @@ read_all_nodes(void)
 	int			nnodes = 0;
 	HeapTuple	tuple;
 	MemoryContext oldcxt;
-	ListCell   *lc;
 
 	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
 	/* the look-ups below can invalidate it again */
@@ -281,8 +280,8 @@ read_all_nodes(void)
 	all_nodes_missing = NIL;
 	all_nodes_have_partials = nnodes > 0 && have_partials;
 	oldcxt = MemoryContextSwitchTo(CacheMemoryContext);
-	foreach(lc, missing)
-		all_nodes_missing = lappend(all_nodes_missing, pstrdup(lfirst(lc)));
+	foreach_ptr(char, name, missing)
+		all_nodes_missing = lappend(all_nodes_missing, pstrdup(name));
 	MemoryContextSwitchTo(oldcxt);
 }
 

@@ -502,11 +502,10 @@ bool
 shard_route_assigns_key(Oid relid, const List *targets)
 {
 	List	   *attnos = targets == NIL ? NIL : shard_route_key_attnos(relid);
-	ListCell   *lc;
 
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		if (list_member_int(attnos, InvalidAttrNumber) || list_member_int(attnos, lfirst_node(TargetEntry, lc)->resno))
+		if (list_member_int(attnos, InvalidAttrNumber) || list_member_int(attnos, entry->resno))
 			return true;
 	}
 	return false;

@@ -191,16 +191,15 @@ Bitmapset *
 shard_map_numbers(const ShardMap *map, bool all, const List *relids)
 {
 	Bitmapset  *numbers = NULL;
-	ListCell   *lc;
 
 	if (all)
 		return map->nshards > 0 ? bms_add_range(NULL, 0, map->nshards - 1) : NULL;
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		int			shardno = shard_map_find(map, lfirst_oid(lc));
+		int			shardno = shard_map_find(map, relid);
 
 		if (shardno < 0)
-			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
+			elog(ERROR, "relation %u is not a shard of relation %u", relid, map->relid);
 		numbers = bms_add_member(numbers, shardno);
 	}
 	return numbers;
@@ -278,11 +277,9 @@ key_change_lock(Oid relid)
 void
 shard_map_lock_several(const List *relids)
 {
-	ListCell   *lc;
-
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		LOCKTAG		tag = key_change_lock(lfirst_oid(lc));
+		LOCKTAG		tag = key_change_lock(relid);
 
 		/* a transaction with such an UPDATE must not wait for another one */
 		if (!shard_lock_held_by_me(&tag, ShareLock))

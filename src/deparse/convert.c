@@ -73,12 +73,11 @@ int
 shard_select_param(ShardSelect *select, Expr *expr)
 {
 	int			paramno = 0;
-	ListCell   *lc;
 
-	foreach(lc, select->params)
+	foreach_ptr(Expr, param, select->params)
 	{
 		paramno++;
-		if (equal(lfirst(lc), expr))
+		if (equal(param, expr))
 			return paramno;
 	}
 	select->params = lappend(select->params, copyObject(expr));
@@ -253,12 +252,11 @@ static AttrNumber
 subquery_attno(const ShardLevelRel *rel, AttrNumber attno)
 {
 	AttrNumber	position = 0;
-	ListCell   *lc;
 
-	foreach(lc, rel->resnos)
+	foreach_int(resno, rel->resnos)
 	{
 		position++;
-		if (lfirst_int(lc) == attno)
+		if (resno == attno)
 			return position;
 	}
 	elog(ERROR, "sub-select of a remote query has no column %d", attno);
@@ -436,10 +434,9 @@ List *
 shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, exprs)
-		result = lappend(result, shard_convert_expr(select, level, lfirst(lc)));
+	foreach_ptr(Expr, expr, exprs)
+		result = lappend(result, shard_convert_expr(select, level, expr));
 	return result;
 }
 

@@ -15,6 +15,7 @@
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
+#include "compat.h"
 #include "deparse/dml.h"
 #include "lib/stringinfo.h"
 #include "nodes/value.h"
@@ -93,11 +94,9 @@ quoted_column(Oid relid, AttrNumber attno)
 static void
 append_columns(StringInfo buf, Oid relid, List *attnos)
 {
-	ListCell   *lc;
-
-	foreach(lc, attnos)
-		appendStringInfo(buf, "%s%s", lc == list_head(attnos) ? " (" : ", ",
-						 quoted_column(relid, lfirst_int(lc)));
+	foreach_int(attno, attnos)
+		appendStringInfo(buf, "%s%s", foreach_current_index(attno) == 0 ? " (" : ", ",
+						 quoted_column(relid, attno));
 	if (attnos != NIL)
 		appendStringInfoChar(buf, ')');
 }
@@ -144,13 +143,9 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 static void
 append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 {
-	ListCell   *lc;
-
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 	{
-		AttrNumber	attno = lfirst_int(lc);
-
-		appendStringInfoString(buf, lc == list_head(attnos) ? keyword : ", ");
+		appendStringInfoString(buf, foreach_current_index(attno) == 0 ? keyword : ", ");
 		if (attno < 0)
 			appendStringInfoString(buf, NameStr(SystemAttributeDefinition(attno)->attname));
 		else
@@ -217,15 +212,12 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 {
 	StringInfoData buf;
 	int			paramno = 0;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
 	append_output(&buf, "SELECT ", relid, attnos);
 	appendStringInfo(&buf, " FROM ONLY %s WHERE ", shard_dml_remote_name(relid));
-	foreach(lc, key_attnos)
+	foreach_int(attno, key_attnos)
 	{
-		AttrNumber	attno = lfirst_int(lc);
-
 		if (paramno++ > 0)
 			appendStringInfoString(&buf, " AND ");
 		if (nulls[paramno - 1])
@@ -297,15 +289,14 @@ shard_dml_update(Oid relid, List *attnos, List *returning)
 {
 	StringInfoData buf;
 	int			paramno = 2;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "UPDATE ONLY %s SET ", shard_dml_remote_name(relid));
 	if (attnos == NIL)
 		append_generated_default(&buf, relid);
-	foreach(lc, attnos)
-		appendStringInfo(&buf, "%s%s = $%d", lc == list_head(attnos) ? "" : ", ",
-						 quoted_column(relid, lfirst_int(lc)), paramno++);
+	foreach_int(attno, attnos)
+		appendStringInfo(&buf, "%s%s = $%d", foreach_current_index(attno) == 0 ? "" : ", ",
+						 quoted_column(relid, attno), paramno++);
 	appendStringInfoString(&buf, " WHERE ctid = $1");
 	append_output(&buf, " RETURNING ", relid, returning);
 	return buf.data;
@@ -315,10 +306,9 @@ char *
 shard_dml_with_types(const char *sql, Oid relid, List *attnos)
 {
 	List	   *types = NIL;
-	ListCell   *lc;
 
-	foreach(lc, attnos)
-		types = lappend_oid(types, get_atttype(relid, lfirst_int(lc)));
+	foreach_int(attno, attnos)
+		types = lappend_oid(types, get_atttype(relid, attno));
 	return psprintf("%s%s", sql, shard_type_io_comment(types));
 }
 
@@ -349,13 +339,12 @@ char *
 shard_dml_truncate(List *relids, bool restart_seqs)
 {
 	StringInfoData buf;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, "TRUNCATE ");
-	foreach(lc, relids)
-		appendStringInfo(&buf, "%s%s", lc == list_head(relids) ? "" : ", ",
-						 shard_dml_remote_name(lfirst_oid(lc)));
+	foreach_oid(relid, relids)
+		appendStringInfo(&buf, "%s%s", foreach_current_index(relid) == 0 ? "" : ", ",
+						 shard_dml_remote_name(relid));
 	appendStringInfoString(&buf, restart_seqs ? " RESTART IDENTITY" : " CONTINUE IDENTITY");
 	return buf.data;
 }

@@ -67,13 +67,12 @@ build_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 {
 	List	   *around = select->alternatives;
 	Node	   *item;
-	ListCell   *lc;
 
 	select->alternatives = NIL;
-	foreach(lc, alternatives)
+	foreach_ptr(Expr, alternative, alternatives)
 	{
-		if (is_orclause(lfirst(lc)))
-			select->alternatives = lappend(select->alternatives, lfirst(lc));
+		if (is_orclause(alternative))
+			select->alternatives = lappend(select->alternatives, alternative);
 	}
 	item = build_item(select, level, from, quals);
 	select->alternatives = around;
@@ -143,16 +142,13 @@ conjuncts(Node *arm)
 static bool
 alternative_implies(const BoolExpr *alternative, const BoolExpr *clause)
 {
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	foreach(lc, alternative->args)
+	foreach_ptr(Node, branch, alternative->args)
 	{
-		List	   *arm = conjuncts(lfirst(lc));
+		List	   *arm = conjuncts(branch);
 		bool		found = false;
 
-		foreach(lc2, clause->args)
-			found = found || list_difference(conjuncts(lfirst(lc2)), arm) == NIL;
+		foreach_ptr(Node, part, clause->args)
+			found = found || list_difference(conjuncts(part), arm) == NIL;
 		if (!found)
 			return false;
 	}
@@ -164,14 +160,13 @@ static List *
 underived(const ShardSelect *select, const ShardFrom *from)
 {
 	List	   *result = NIL;
-	ListCell   *lc2;
 
 	foreach_ptr(Node, clause, from->where)
 	{
 		bool		derived = false;
 
-		foreach(lc2, is_orclause(clause) ? select->alternatives : NIL)
-			derived = derived || (lfirst(lc2) != clause && alternative_implies(lfirst(lc2), (BoolExpr *) clause));
+		foreach_ptr(Node, alternative, is_orclause(clause) ? select->alternatives : NIL)
+			derived = derived || (alternative != clause && alternative_implies((BoolExpr *) alternative, (BoolExpr *) clause));
 		if (!derived)
 			result = lappend(result, clause);
 	}

@@ -70,11 +70,10 @@ static int
 relation_number(ShardSelect *select, Oid relid)
 {
 	int			relno = 0;
-	ListCell   *lc;
 
-	foreach(lc, select->relids)
+	foreach_oid(other, select->relids)
 	{
-		if (lfirst_oid(lc) == relid)
+		if (other == relid)
 			return relno;
 		relno++;
 	}
@@ -316,10 +315,9 @@ void
 shard_level_finish(const ShardSelect *select, ShardLevel *level)
 {
 	Query	   *query = level->query;
-	ListCell   *lc;
 
-	foreach(lc, query->jointree->fromlist)
-		(void) list_columns(select, query, lfirst(lc));
+	foreach_ptr(Node, item, query->jointree->fromlist)
+		(void) list_columns(select, query, item);
 	if (level->quals != NIL)
 		query->jointree->quals = (Node *) make_ands_explicit(level->quals);
 	if (level->having != NIL)

@@ -103,14 +103,13 @@ static bool
 merges_columns(Node *node, List *rtable)
 {
 	JoinExpr   *join = (JoinExpr *) node;
-	ListCell   *lc;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, FromExpr))
 	{
-		foreach(lc, ((FromExpr *) node)->fromlist)
-			if (merges_columns(lfirst(lc), rtable))
+		foreach_ptr(Node, item, ((FromExpr *) node)->fromlist)
+			if (merges_columns(item, rtable))
 				return true;
 		return false;
 	}
@@ -165,7 +164,6 @@ const char *
 shard_printable_obstacle(const Query *query)
 {
 	const char *obstacle = quals_obstacle(query);
-	ListCell   *lc;
 
 	if (obstacle != NULL)
 		return obstacle;
@@ -182,9 +180,9 @@ shard_printable_obstacle(const Query *query)
 		return "action of ON CONFLICT";
 	if (renames_excluded(query))
 		return "two rows named \"excluded\"";
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		obstacle = rte_obstacle(lfirst_node(RangeTblEntry, lc));
+		obstacle = rte_obstacle(rte);
 		if (obstacle != NULL)
 			return obstacle;
 	}

@@ -49,11 +49,10 @@ static GroupingSet *
 make_grouping_set(List *positions, List *clauses)
 {
 	List	   *refs = NIL;
-	ListCell   *lc;
 
-	foreach(lc, positions)
+	foreach_int(position, positions)
 		refs = lappend_int(refs, list_nth_node(SortGroupClause, clauses,
-											   lfirst_int(lc))->tleSortGroupRef);
+											   position)->tleSortGroupRef);
 	return makeGroupingSet(refs != NIL ? GROUPING_SET_SIMPLE : GROUPING_SET_EMPTY, refs, -1);
 }
 
@@ -61,16 +60,15 @@ static void
 add_groups(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
 	List	   *sets = NIL;
-	ListCell   *lc;
 
-	foreach(lc, query->group_exprs)
+	foreach_ptr(Expr, expr, query->group_exprs)
 	{
-		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
+		Index		ref = add_entry(level->query, shard_convert_expr(select, level, expr));
 
 		level->query->groupClause = lappend(level->query->groupClause, shard_query_clause_make(ref));
 	}
-	foreach(lc, query->grouping_sets)
-		sets = lappend(sets, make_grouping_set(lfirst(lc), level->query->groupClause));
+	foreach_ptr(List, set, query->grouping_sets)
+		sets = lappend(sets, make_grouping_set(set, level->query->groupClause));
 	if (sets != NIL)
 		level->query->groupingSets = list_make1(makeGroupingSet(GROUPING_SET_SETS, sets, -1));
 }
@@ -80,11 +78,10 @@ static List *
 convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, List *window_tlist)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, original, clauses)
 	{
-		SortGroupClause *clause = copyObject(lfirst_node(SortGroupClause, lc));
+		SortGroupClause *clause = copyObject(original);
 		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, window_tlist);
 
 		clause->tleSortGroupRef = add_entry(level->query,
@@ -98,13 +95,11 @@ convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, Li
 static void
 add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->windows)
+	foreach_node(WindowClause, original, query->windows)
 	{
 		WindowClause *window = makeNode(WindowClause);
 
-		*window = *lfirst_node(WindowClause, lc);
+		*window = *original;
 		window->name = NULL;
 		window->refname = NULL;
 		window->copiedOrder = false;
@@ -138,12 +133,10 @@ shard_query_clauses_sort(ShardSelect *select, ShardLevel *level, List *sorts)
 static void
 add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
-	ListCell   *lc;
-
 	shard_query_clauses_sort(select, level, query->sort);
-	foreach(lc, query->distinct_on)
+	foreach_ptr(Expr, expr, query->distinct_on)
 	{
-		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
+		Index		ref = add_entry(level->query, shard_convert_expr(select, level, expr));
 
 		level->query->distinctClause = lappend(level->query->distinctClause, shard_query_clause_make(ref));
 		level->query->hasDistinctOn = true;

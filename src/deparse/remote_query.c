@@ -63,11 +63,9 @@ shard_from_hidden(const ShardFrom *from)
 static bool
 shares_state(List *tlist, const Aggref *agg)
 {
-	ListCell   *lc;
-
-	foreach(lc, tlist)
+	foreach_node(TargetEntry, entry, tlist)
 	{
-		const Aggref *other = (const Aggref *) lfirst_node(TargetEntry, lc)->expr;
+		const Aggref *other = (const Aggref *) entry->expr;
 
 		if (IsA(other, Aggref) && other != agg && other->aggtransno == agg->aggtransno)
 			return true;

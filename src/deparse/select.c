@@ -182,12 +182,10 @@ make_target(ShardSelect *select, CmdType command)
 void
 shard_select_update(ShardSelect *select, List *assignments)
 {
-	ListCell   *lc;
-
 	make_target(select, CMD_UPDATE);
-	foreach(lc, assignments)
+	foreach_node(TargetEntry, assignment, assignments)
 	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		TargetEntry *entry = flatCopyTargetEntry(assignment);
 
 		entry->expr = shard_convert_expr(select, select->level, entry->expr);
 		select->query->targetList = lappend(select->query->targetList, entry);
@@ -219,10 +217,9 @@ shard_select_finish(ShardSelect *select)
 {
 	bool		cast_all;
 	ShardSelectPlace whole_node = {0};
-	ListCell   *lc;
 
-	foreach(lc, select->levels)
-		shard_level_finish(select, lfirst(lc));
+	foreach_ptr(ShardLevel, level, select->levels)
+		shard_level_finish(select, level);
 	if (select->union_level == NULL)
 		return shard_template_print(select, select->query, select->places, select->params);
 

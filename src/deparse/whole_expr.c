@@ -55,14 +55,13 @@ static int
 param_number(Node *expr, ShardWholeContext *cxt)
 {
 	int			number = 0;
-	ListCell   *lc;
 
 	if ((cxt->compares || !IsA(expr, Const)) && !contain_volatile_functions(expr))
 	{
-		foreach(lc, cxt->sources)
+		foreach_ptr(Expr, source, cxt->sources)
 		{
 			number++;
-			if (equal(lfirst(lc), expr))
+			if (equal(source, expr))
 				return number;
 		}
 	}

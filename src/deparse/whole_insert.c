@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "compat.h"
 #include "deparse/whole_insert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -88,14 +89,11 @@ target_names(List *targets)
 static void
 point_targets(List *targets, int varno)
 {
-	ListCell   *lc;
-
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) entry->expr;
 
-		entry->expr = (Expr *) makeVar(varno, foreach_current_index(lc) + 1, exprType(expr),
+		entry->expr = (Expr *) makeVar(varno, foreach_current_index(entry) + 1, exprType(expr),
 									   exprTypmod(expr), exprCollation(expr), 0);
 	}
 }
@@ -104,16 +102,14 @@ static void
 fit_values(Query *query, int varno, RangeTblEntry *rte)
 {
 	List	   *rows = NIL;
-	ListCell   *lc;
 
-	foreach(lc, rte->values_lists)
+	foreach_ptr(List, values, rte->values_lists)
 	{
-		SubstituteContext cxt = {varno, lfirst(lc)};
+		SubstituteContext cxt = {varno, values};
 		List	   *row = NIL;
-		ListCell   *lc2;
 
-		foreach(lc2, query->targetList)
-			row = lappend(row, substitute_mutator((Node *) lfirst_node(TargetEntry, lc2)->expr, &cxt));
+		foreach_node(TargetEntry, entry, query->targetList)
+			row = lappend(row, substitute_mutator((Node *) entry->expr, &cxt));
 		rows = lappend(rows, row);
 	}
 	rte->values_lists = rows;
@@ -126,17 +122,16 @@ static bool
 fits_already(List *targets, int varno, Query *subquery)
 {
 	int			ncolumns = 0;
-	ListCell   *lc;
 
-	foreach(lc, subquery->targetList)
-		ncolumns += !lfirst_node(TargetEntry, lc)->resjunk;
+	foreach_node(TargetEntry, entry, subquery->targetList)
+		ncolumns += !entry->resjunk;
 	if (ncolumns != list_length(targets))
 		return false;
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+		Var		   *var = (Var *) entry->expr;
 
-		if (!IsA(var, Var) || var->varno != varno || var->varattno != foreach_current_index(lc) + 1)
+		if (!IsA(var, Var) || var->varno != varno || var->varattno != foreach_current_index(entry) + 1)
 			return false;
 	}
 	return true;
@@ -150,7 +145,6 @@ fit_subquery(Query *query, int varno, RangeTblEntry *rte)
 	RangeTblEntry *inner = makeNode(RangeTblEntry);
 	RangeTblRef *ref = makeNode(RangeTblRef);
 	List	   *names = target_names(query->targetList);
-	ListCell   *lc;
 
 	*inner = *rte;
 	inner->alias = makeAlias("source", NIL);
@@ -165,11 +159,10 @@ fit_subquery(Query *query, int varno, RangeTblEntry *rte)
 	outer->canSetTag = true;
 	outer->rtable = list_make1(inner);
 	outer->jointree = makeFromExpr(list_make1(ref), NULL);
-	foreach(lc, query->targetList)
+	foreach_node(TargetEntry, entry, query->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Node	   *expr = copyObject((Node *) entry->expr);
-		int			colno = foreach_current_index(lc);
+		int			colno = foreach_current_index(entry);
 
 		ChangeVarNodes(expr, varno, 1, 0);
 		outer->targetList = lappend(outer->targetList,

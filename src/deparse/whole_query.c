@@ -111,11 +111,10 @@ convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 	foreach_node(RangeTblFunction, function, rte->functions)
 	{
 		Node	   *expr = function->funcexpr;
-		ListCell   *lc2;
 
-		foreach(lc2, function->funccoltypes)
+		foreach_oid(type, function->funccoltypes)
 		{
-			if (!shard_rule_type_ok(lfirst_oid(lc2)))
+			if (!shard_rule_type_ok(type))
 				shard_whole_refuse(cxt, "type of a column");
 		}
 
@@ -181,13 +180,11 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 			cxt->once = is_source;
 			if (is_source)
 			{
-				ListCell   *lc;
-
-				foreach(lc, rte->values_lists)
+				foreach_ptr(List, row, rte->values_lists)
 				{
 					ListCell   *lc2;
 
-					foreach(lc2, (List *) lfirst(lc))
+					foreach(lc2, row)
 						lfirst(lc2) = shard_whole_assigned(lfirst(lc2), cxt);
 				}
 			}
@@ -334,10 +331,9 @@ convert_jointree(Node *node, ShardWholeContext *cxt)
 	if (IsA(node, FromExpr))
 	{
 		FromExpr   *from = (FromExpr *) node;
-		ListCell   *lc;
 
-		foreach(lc, from->fromlist)
-			convert_jointree(lfirst(lc), cxt);
+		foreach_ptr(Node, item, from->fromlist)
+			convert_jointree(item, cxt);
 		from->quals = shard_whole_expr(from->quals, cxt);
 	}
 	else if (IsA(node, JoinExpr))
@@ -354,18 +350,17 @@ static void
 convert_set_operations(Node *node, ShardWholeContext *cxt)
 {
 	SetOperationStmt *op = (SetOperationStmt *) node;
-	ListCell   *lc;
 
 	if (node == NULL || !IsA(node, SetOperationStmt))
 		return;
-	foreach(lc, op->groupClauses)
+	foreach_node(SortGroupClause, clause, op->groupClauses)
 	{
-		if (!shard_rule_is_builtin(lfirst_node(SortGroupClause, lc)->eqop))
+		if (!shard_rule_is_builtin(clause->eqop))
 			shard_whole_refuse(cxt, "operator of a set operation");
 	}
-	foreach(lc, op->colTypes)
+	foreach_oid(type, op->colTypes)
 	{
-		if (!shard_rule_type_ok(lfirst_oid(lc)))
+		if (!shard_rule_type_ok(type))
 			shard_whole_refuse(cxt, "type of a set operation");
 	}
 	convert_set_operations(op->larg, cxt);
@@ -398,11 +393,9 @@ convert_ctes(Query *query, ShardWholeContext *cxt)
 static void
 check_row_marks(Query *query, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->rowMarks)
+	foreach_node(RowMarkClause, mark, query->rowMarks)
 	{
-		RangeTblEntry *rte = rt_fetch(lfirst_node(RowMarkClause, lc)->rti, query->rtable);
+		RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
 
 		if (rte->rtekind == RTE_RELATION && shard_map_get(rte->relid) == NULL)
 			shard_whole_refuse(cxt, "locks on rows of a reference table");

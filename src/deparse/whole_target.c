@@ -23,15 +23,13 @@
 static void
 changes_of(const Query *query, bool *insert, bool *update, bool *delete)
 {
-	ListCell   *lc;
-
 	*insert = query->commandType == CMD_INSERT;
 	*update = query->commandType == CMD_UPDATE ||
 		(query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE);
 	*delete = query->commandType == CMD_DELETE;
-	foreach(lc, query->mergeActionList)
+	foreach_node(MergeAction, action, query->mergeActionList)
 	{
-		CmdType		command = lfirst_node(MergeAction, lc)->commandType;
+		CmdType		command = action->commandType;
 
 		*insert |= command == CMD_INSERT;
 		*update |= command == CMD_UPDATE;

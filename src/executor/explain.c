@@ -213,11 +213,9 @@ explain_statement(Oid relid, const char *sql, ExplainState *es)
 static bool
 all_binary(Relation rel, List *attnos)
 {
-	ListCell   *lc;
-
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 
 		if (!shard_type_io_binary_input(att->atttypid))
 			return false;

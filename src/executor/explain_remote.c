@@ -256,12 +256,11 @@ static void
 check_json(List *lines)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
 	appendStringInfoChar(&text, '{');
-	foreach(lc, lines)
-		appendStringInfo(&text, "%s\n", (char *) lfirst(lc));
+	foreach_ptr(char, line, lines)
+		appendStringInfo(&text, "%s\n", line);
 	appendStringInfoChar(&text, '}');
 	(void) DirectFunctionCall1(json_in, CStringGetDatum(text.data));
 	pfree(text.data);
@@ -270,8 +269,6 @@ check_json(List *lines)
 static void
 show_plan(List *lines, ExplainState *es)
 {
-	ListCell   *lc;
-
 	lines = strip_document(lines, es->format);
 	if (es->format == EXPLAIN_FORMAT_JSON)
 		check_json(lines);
@@ -292,13 +289,13 @@ show_plan(List *lines, ExplainState *es)
 	}
 
 	ExplainOpenGroup(PROP_REMOTE_PLAN, PROP_REMOTE_PLAN, true, es);
-	foreach(lc, lines)
+	foreach_ptr(char, text, lines)
 	{
 		/* in XML a line break follows each line, in the other formats it precedes it */
 		if (es->format != EXPLAIN_FORMAT_XML)
 			appendStringInfoChar(es->str, '\n');
 		appendStringInfoSpaces(es->str, es->indent * 2);
-		appendStringInfoString(es->str, lfirst(lc));
+		appendStringInfoString(es->str, text);
 		if (es->format == EXPLAIN_FORMAT_XML)
 			appendStringInfoChar(es->str, '\n');
 	}

@@ -41,14 +41,10 @@ is_plain_scan(PlanState *ps)
 static bool
 map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
 {
-	ListCell   *lc;
-
-	foreach(lc, targetlist)
+	foreach_node(TargetEntry, entry, targetlist)
 	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk || !IsA(entry->expr, Var) ||
-			shard_scan_find_output(plan, ((Var *) entry->expr)->varattno, &columns[foreach_current_index(lc)]) == NULL)
+			shard_scan_find_output(plan, ((Var *) entry->expr)->varattno, &columns[foreach_current_index(entry)]) == NULL)
 			return false;
 	}
 	return true;

@@ -277,12 +277,11 @@ static const ShardTemplate *
 template_of(const ShardStatementState *state, int shardno, int *first)
 {
 	int			i = 0;
-	ListCell   *lc;
 
 	*first = 0;
-	foreach(lc, state->plan->shard_texts != NIL ? state->plan->shards : NIL)
+	foreach_oid(shard, state->plan->shard_texts != NIL ? state->plan->shards : NIL)
 	{
-		if (lfirst_oid(lc) == state->maps[0]->shards[shardno].relid)
+		if (shard == state->maps[0]->shards[shardno].relid)
 		{
 			*first = list_nth_int(state->plan->shard_params, i);
 			return list_nth(state->plan->shard_texts, i);
@@ -634,13 +633,12 @@ static Bitmapset *
 explained_shards(ShardStatementState *state)
 {
 	CustomScan *cscan = (CustomScan *) state->css.ss.ps.plan;
-	ListCell   *lc;
 
 	if (state->started)
 		return state->live;
-	foreach(lc, state->plan->key_params)
+	foreach_int(param, state->plan->key_params)
 	{
-		if (contain_volatile_functions(list_nth(cscan->custom_exprs, lfirst_int(lc) - 1)))
+		if (contain_volatile_functions(list_nth(cscan->custom_exprs, param - 1)))
 			return NULL;
 	}
 	if (state->plan->key_params != NIL)
@@ -648,8 +646,8 @@ explained_shards(ShardStatementState *state)
 		if (state->css.ss.ps.state->es_top_eflags & SHARD_EXEC_FLAG_NO_PARAMS)
 			return NULL;
 		alloc_values(state);
-		foreach(lc, state->plan->key_params)
-			evaluate(state, lfirst_int(lc));
+		foreach_int(param, state->plan->key_params)
+			evaluate(state, param);
 	}
 	return live_shards(state, true);
 }

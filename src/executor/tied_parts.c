@@ -74,16 +74,15 @@ shard_tied_parts_samples(const List *shards)
 {
 	List	   *tables = NIL;
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, shards)
+	foreach_oid(shard, shards)
 	{
-		Oid			table = table_of(lfirst_oid(lc));
+		Oid			table = table_of(shard);
 
 		if (list_member_oid(tables, table))
 			continue;
 		tables = lappend_oid(tables, table);
-		result = lappend_oid(result, lfirst_oid(lc));
+		result = lappend_oid(result, shard);
 	}
 	return result;
 }
@@ -138,15 +137,14 @@ shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
 {
 	Oid			serverid;
 	List	   *names = NIL;
-	ListCell   *lc;
 
 	if (get_rel_relkind(change->shard) != RELKIND_FOREIGN_TABLE)
 		return reference_reaches(change, tables);
 	serverid = GetForeignTable(change->shard)->serverid;
-	foreach(lc, tables)
+	foreach_oid(table, tables)
 	{
-		if (GetForeignTable(lfirst_oid(lc))->serverid == serverid && shard_colocated(table_of(change->shard), table_of(lfirst_oid(lc))))
-			names = lappend(names, unconstify(char *, shard_dml_remote_name(lfirst_oid(lc))));
+		if (GetForeignTable(table)->serverid == serverid && shard_colocated(table_of(change->shard), table_of(table)))
+			names = lappend(names, unconstify(char *, shard_dml_remote_name(table)));
 	}
 	return ask_node(change, serverid, shard_dml_remote_name(change->shard), names);
 }

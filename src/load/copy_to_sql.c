@@ -297,14 +297,12 @@ append_csv_name(const ShardCopyTo *copy, const char *name, bool is_null, StringI
 void
 shard_copy_to_sql_header(const ShardCopyTo *copy, StringInfo buf)
 {
-	ListCell   *lc;
-
-	foreach(lc, copy->attnos)
+	foreach_int(attno, copy->attnos)
 	{
-		char	   *name = NameStr(TupleDescAttr(copy->desc, lfirst_int(lc) - 1)->attname);
+		char	   *name = NameStr(TupleDescAttr(copy->desc, attno - 1)->attname);
 		const char *converted = pg_server_to_any(name, strlen(name), copy->encoding);
 
-		if (foreach_current_index(lc) > 0)
+		if (foreach_current_index(attno) > 0)
 			appendStringInfoChar(buf, copy->opts.delim[0]);
 		if (shard_copy_is_csv(&copy->opts))
 			append_csv_name(copy, converted, strcmp(name, copy->opts.null_print) == 0, buf);

@@ -109,14 +109,13 @@ static void
 call_with_timeout(const ShardAttempts *attempts, void *arg)
 {
 	const LockStep *step = arg;
-	ListCell   *lc;
 
 	/* a running autovacuum is cancelled after this time */
 	(void) set_config_option("deadlock_timeout", GIVE_WAY_MS, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-	foreach(lc, step->locks)
+	foreach_oid(relid, step->locks)
 	{
 		shard_attempts_limit(attempts);
-		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+		LockRelationOid(relid, AccessExclusiveLock);
 	}
 	shard_attempts_limit(attempts);
 	(void) call(step->conversion, step->name);
@@ -142,7 +141,6 @@ static void
 take_turns(const ShardConversion *conversion)
 {
 	List	   *nodes;
-	ListCell   *lc;
 	MemoryContext oldcxt;
 
 	shard_turn_take(&conversion->job, RelationRelationId, conversion->job.relid);
@@ -151,8 +149,8 @@ take_turns(const ShardConversion *conversion)
 	nodes = shard_own_sql_oids(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->job.plan)), InvalidSnapshot);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
-	foreach(lc, nodes)
-		shard_turn_take(&conversion->job, ForeignServerRelationId, lfirst_oid(lc));
+	foreach_oid(serverid, nodes)
+		shard_turn_take(&conversion->job, ForeignServerRelationId, serverid);
 }
 
 static void
@@ -256,11 +254,9 @@ catch_up(void *arg)
 static void
 lock_for_session(ShardConversion *conversion)
 {
-	ListCell   *lc;
-
-	foreach(lc, conversion->locks)
+	foreach_oid(relid, conversion->locks)
 	{
-		LockRelId	lock = {.relId = lfirst_oid(lc), .dbId = MyDatabaseId};
+		LockRelId	lock = {.relId = relid, .dbId = MyDatabaseId};
 
 		LockRelationIdForSession(&lock, AccessExclusiveLock);
 	}
@@ -273,13 +269,11 @@ lock_for_session(ShardConversion *conversion)
 static void
 lock_for_transaction(ShardConversion *conversion)
 {
-	ListCell   *lc;
-
-	foreach(lc, conversion->locks)
+	foreach_oid(relid, conversion->locks)
 	{
-		LockRelId	lock = {.relId = lfirst_oid(lc), .dbId = MyDatabaseId};
+		LockRelId	lock = {.relId = relid, .dbId = MyDatabaseId};
 
-		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+		LockRelationOid(relid, AccessExclusiveLock);
 		UnlockRelationIdForSession(&lock, AccessExclusiveLock);
 	}
 }

@@ -98,15 +98,14 @@ remove_as_owners(const char *query, const char *call, List *outcomes)
 	Oid			userid;
 	int			sec_context;
 	List	   *owners;
-	ListCell   *lc;
 
 	if (!superuser())
 		return remove_as_owner(call, outcomes);
 	owners = shard_own_sql_oids(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query), InvalidSnapshot);
 	GetUserIdAndSecContext(&userid, &sec_context);
-	foreach(lc, owners)
+	foreach_oid(owner, owners)
 	{
-		SetUserIdAndSecContext(lfirst_oid(lc), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+		SetUserIdAndSecContext(owner, sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 		outcomes = remove_as_owner(call, outcomes);
 		SetUserIdAndSecContext(userid, sec_context);
 	}
@@ -118,11 +117,10 @@ shard_leftover_recover(List *outcomes)
 {
 	StringInfoData nodes;
 	bool		complete;
-	ListCell   *lc;
 
 	initStringInfo(&nodes);
-	foreach(lc, shard_node_list(&complete))
-		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
+	foreach_ptr(ShardNodeName, node, shard_node_list(&complete))
+		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(node->name));
 	if (nodes.len > 0)
 		outcomes = remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
 	/* only superusers remove leftovers of predecessors */

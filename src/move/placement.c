@@ -83,11 +83,9 @@ lock_shards(List *shards, Oid serverid)
 static void
 lock_parents(List *shards)
 {
-	ListCell   *lc;
-
-	foreach(lc, shards)
+	foreach_oid(shard, shards)
 	{
-		Oid			parent = get_rel_relispartition(lfirst_oid(lc)) ? get_partition_parent(lfirst_oid(lc), true) : InvalidOid;
+		Oid			parent = get_rel_relispartition(shard) ? get_partition_parent(shard, true) : InvalidOid;
 		Oid			default_partition;
 
 		if (!OidIsValid(parent))
@@ -123,11 +121,10 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 	Oid			source = shard_node_by_name(PG_GETARG_NAME(1), false);
 	Oid			target = shard_node_by_name(PG_GETARG_NAME(2), false);
 	List	   *shards = find_shards(PG_GETARG_ARRAYTYPE_P(0));
-	ListCell   *lc;
 
 	lock_shards(shards, source);
-	foreach(lc, shards)
-		shard_server_set(lfirst_oid(lc), get_partition_parent(lfirst_oid(lc), true), source, target);
+	foreach_oid(shard, shards)
+		shard_server_set(shard, get_partition_parent(shard, true), source, target);
 	PG_RETURN_VOID();
 }
 
@@ -230,11 +227,10 @@ is_peer(const ShardMove *move, Oid serverid)
 {
 	bool		found = false;
 	int			nbefore;
-	ListCell   *lc;
 
 	shard_move_begin(move->job.userid);
-	foreach(lc, shard_node_peers(&nbefore))
-		found = found || ((ShardNodeName *) lfirst(lc))->serverid == serverid;
+	foreach_ptr(ShardNodeName, node, shard_node_peers(&nbefore))
+		found = found || node->serverid == serverid;
 	shard_move_commit();
 	return found;
 }
@@ -290,13 +286,12 @@ shard_placement_wait_for_peers(const ShardMove *move)
 	MemoryContext oldcxt;
 	List	   *peers = NIL;
 	int			nbefore;
-	ListCell   *lc;
 
 	shard_move_begin(move->job.userid);
 	oldcxt = MemoryContextSwitchTo(move->job.cxt);
 	peers = shard_node_peers(&nbefore);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
-	foreach(lc, peers)
-		wait_for_peer(move, ((ShardNodeName *) lfirst(lc))->serverid, ((ShardNodeName *) lfirst(lc))->name);
+	foreach_ptr(ShardNodeName, node, peers)
+		wait_for_peer(move, node->serverid, node->name);
 }

@@ -220,7 +220,6 @@ write_batches(Applied *sub)
 {
 	MemoryContext oldcxt;
 	List	   *batches = NIL;
-	ListCell   *lc;
 
 	ensure_transaction(sub);
 	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
@@ -230,10 +229,10 @@ write_batches(Applied *sub)
 			batches = lappend(batches, table->target.batch);
 	}
 	shard_import_batches_write(batches);
-	foreach(lc, batches)
+	foreach_ptr(ShardImportBatch, batch, batches)
 	{
-		sub->nchanges += shard_import_batch_count(lfirst(lc));
-		shard_import_batch_reset(lfirst(lc));
+		sub->nchanges += shard_import_batch_count(batch);
+		shard_import_batch_reset(batch);
 	}
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -378,12 +377,11 @@ copy_query(Applied *sub, const ShardImportTable *table)
 	const char *source = quote_literal_cstr(table->source);
 	char	   *filter = "";
 	StringInfoData names;
-	ListCell   *lc;
 	char	   *is_plain;
 
 	initStringInfo(&names);
-	foreach(lc, sub->publications)
-		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_literal_cstr(strVal(lfirst(lc))));
+	foreach_ptr(String, publication, sub->publications)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_literal_cstr(strVal(publication)));
 	is_plain = shard_link_value(sub->source, psprintf("SELECT relkind = 'r' FROM pg_class WHERE oid = %s::regclass", source));
 	if (sub->source->server_version >= FILTER_VERSION)
 		filter = shard_link_value(sub->source,

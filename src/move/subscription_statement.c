@@ -195,11 +195,10 @@ void
 shard_subscription_start_missing(void)
 {
 	List	   *subids = shard_own_sql_oids("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()", InvalidSnapshot);
-	ListCell   *lc;
 
-	foreach(lc, subids)
+	foreach_oid(subid, subids)
 	{
-		if (!start(lfirst_oid(lc)))
-			warn_not_started(get_subscription_name(lfirst_oid(lc), false));
+		if (!start(subid))
+			warn_not_started(get_subscription_name(subid, false));
 	}
 }

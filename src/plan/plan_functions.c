@@ -76,10 +76,9 @@ static int
 of_lists(List *lists)
 {
 	int			kinds = SHARD_FUNCTIONS_NONE;
-	ListCell   *lc;
 
-	foreach(lc, lists)
-		kinds |= shard_plan_functions_of_expr(lfirst(lc));
+	foreach_ptr(Node, expr, lists)
+		kinds |= shard_plan_functions_of_expr(expr);
 	return kinds;
 }
 
@@ -115,10 +114,9 @@ of_others(const Plan *plan)
 		case T_FunctionScan:
 			{
 				int			kinds = SHARD_FUNCTIONS_NONE;
-				ListCell   *lc;
 
-				foreach(lc, ((const FunctionScan *) plan)->functions)
-					kinds |= shard_plan_functions_of_expr(lfirst_node(RangeTblFunction, lc)->funcexpr);
+				foreach_node(RangeTblFunction, function, ((const FunctionScan *) plan)->functions)
+					kinds |= shard_plan_functions_of_expr(function->funcexpr);
 				return kinds;
 			}
 		case T_ValuesScan:
@@ -151,14 +149,12 @@ shard_plan_add_functions(Plan *plan, void *kinds)
 bool
 shard_plan_has_functions(const PlannedStmt *stmt)
 {
-	ListCell   *lc;
-
 	/* core has not recorded all functions of these plans, because our code has made or changed them */
 	if (stmt->hasModifyingCTE || (stmt->planTree != NULL && IsA(stmt->planTree, CustomScan)))
 		return true;
-	foreach(lc, stmt->invalItems)
+	foreach_node(PlanInvalItem, item, stmt->invalItems)
 	{
-		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
+		if (item->cacheId == PROCOID)
 			return true;
 	}
 	return false;

@@ -4,17 +4,16 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "miscadmin.h"
 #include "plan/plan_walk.h"
 
 static bool
 walk_list(List *plans, ShardPlanVisit visit, void *context)
 {
-	ListCell   *lc;
-
-	foreach(lc, plans)
+	foreach_ptr(Plan, plan, plans)
 	{
-		if (shard_plan_walk(lfirst(lc), visit, context))
+		if (shard_plan_walk(plan, visit, context))
 			return true;
 	}
 	return false;

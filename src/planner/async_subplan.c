@@ -99,7 +99,6 @@ adjust_append(Plan *plan, void *context)
 	Append	   *append = (Append *) plan;
 	List	   *scans = NIL;
 	bool		any_ours = false;
-	ListCell   *lc;
 
 	if (!IsA(plan, Append) || append->nasyncplans == 0)
 		return false;
@@ -108,12 +107,12 @@ adjust_append(Plan *plan, void *context)
 		if (child->async_capable && (adjust->in_step ? is_ours(child) : uses_dependent(child, adjust->stmt)))
 			scans = lappend(scans, child);
 	}
-	foreach(lc, scans)
-		any_ours |= is_ours(lfirst(lc));
+	foreach_ptr(Plan, scan, scans)
+		any_ours |= is_ours(scan);
 	if (any_ours)
 	{
-		foreach(lc, scans)
-			((Plan *) lfirst(lc))->async_capable = false;
+		foreach_ptr(Plan, scan, scans)
+			scan->async_capable = false;
 		append->nasyncplans -= list_length(scans);
 	}
 	return false;
@@ -124,11 +123,9 @@ static Plan *
 keep_rows(Plan *lower)
 {
 	Material   *material = makeNode(Material);
-	ListCell   *lc;
 
-	foreach(lc, lower->targetlist)
+	foreach_node(TargetEntry, entry, lower->targetlist)
 	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Var		   *var = makeVarFromTargetEntry(OUTER_VAR, (TargetEntry *) entry);
 
 		material->plan.targetlist = lappend(material->plan.targetlist,

@@ -104,15 +104,14 @@ fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan
 	foreach_ptr(const ShardDistKey, key, info->keys)
 	{
 		List	   *columns = NIL;
-		ListCell   *lc2;
 
 		if (key->nullable)
 			continue;
-		foreach(lc2, key->exprs)
+		foreach_ptr(Expr, expr, key->exprs)
 		{
 			foreach_node(TargetEntry, entry, scan_tlist)
 			{
-				if (equal(entry->expr, lfirst(lc2)))
+				if (equal(entry->expr, expr))
 				{
 					columns = lappend_int(columns, entry->resno);
 					break;
@@ -128,16 +127,14 @@ fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan
 static void
 fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 {
-	ListCell   *lc;
-
 	plan->outputs = shard_scan_convert_outputs(select->outputs, &plan->noutputs);
 	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
 
 	/* a change of one of these aggregates invalidates the plan */
-	foreach(lc, shard_partial_agg_functions(select->query))
-		record_plan_function_dependency(root, lfirst_oid(lc));
+	foreach_oid(funcid, shard_partial_agg_functions(select->query))
+		record_plan_function_dependency(root, funcid);
 }
 
 /* Adds FOR UPDATE or FOR SHARE as required by the command or its locking clause, unless rows are locked late. */
@@ -211,12 +208,11 @@ add_own_vars(List *tlist, List *exprs, Relids relids)
 {
 	List	   *vars = pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS);
 	List	   *own = NIL;
-	ListCell   *lc;
 
-	foreach(lc, vars)
+	foreach_node(Var, var, vars)
 	{
-		if (bms_is_member(lfirst_node(Var, lc)->varno, relids))
-			own = lappend(own, lfirst(lc));
+		if (bms_is_member(var->varno, relids))
+			own = lappend(own, var);
 	}
 	return add_to_flat_tlist(tlist, own);
 }
@@ -277,11 +273,8 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 static void
 fill_sort(const ShardRemoteQuery *query, ShardScanPlan *plan)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->sort)
+	foreach_ptr(const ShardSort, sort, query->sort)
 	{
-		const ShardSort *sort = lfirst(lc);
 		TargetEntry *entry = tlist_member(sort->expr, query->tlist);
 
 		if (entry == NULL)
@@ -316,16 +309,14 @@ calls_writing_function(Node *node, void *context)
 static bool
 statement_may_write(PlannerInfo *root)
 {
-	ListCell   *lc;
-
 	for (PlannerInfo *level = root; level != NULL; level = level->parent_root)
 	{
 		if (calls_writing_function((Node *) level->parse, NULL))
 			return true;
 	}
-	foreach(lc, root->glob->subroots)
+	foreach_node(PlannerInfo, subroot, root->glob->subroots)
 	{
-		if (calls_writing_function((Node *) lfirst_node(PlannerInfo, lc)->parse, NULL))
+		if (calls_writing_function((Node *) subroot->parse, NULL))
 			return true;
 	}
 	return false;

@@ -123,7 +123,6 @@ find_sharded_walker(Node *node, void *context)
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
-		ListCell   *lc;
 
 		if (query->hasSubLinks &&
 			query_tree_walker(query, find_sharded_walker, context, QTW_EXAMINE_RTES_BEFORE))
@@ -137,9 +136,9 @@ find_sharded_walker(Node *node, void *context)
 				find_sharded_walker((Node *) rte->subquery, context))
 				return true;
 		}
-		foreach(lc, query->cteList)
+		foreach_node(CommonTableExpr, cte, query->cteList)
 		{
-			if (find_sharded_walker(lfirst_node(CommonTableExpr, lc)->ctequery, context))
+			if (find_sharded_walker(cte->ctequery, context))
 				return true;
 		}
 		return false;
@@ -167,13 +166,11 @@ locks_rows(Query *query)
 static bool
 may_lock_rows(const Query *query)
 {
-	ListCell   *lc;
-
 	if (query->rowMarks != NIL || query->hasSubLinks || query->cteList != NIL)
 		return true;
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY)
+		if (rte->rtekind == RTE_SUBQUERY)
 			return true;
 	}
 	return false;
@@ -304,13 +301,11 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 static bool
 computes_rows_in_step(Query *query)
 {
-	ListCell   *lc;
-
 	if (query->commandType != CMD_INSERT)
 		return false;
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_VALUES)
+		if (rte->rtekind == RTE_VALUES)
 			return (shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) != 0;
 	}
 	return false;

@@ -67,13 +67,12 @@ partitions_need_row(PlannerInfo *root, Index rtindex)
 	Index		target = root->parse->resultRelation;
 	const ShardMap *map;
 	int			leaf = -1;
-	ListCell   *lc;
 
 	if (root->parse->commandType != CMD_DELETE || rtindex == target)
 		return false;
-	foreach(lc, root->row_identity_vars)
+	foreach_node(RowIdentityVarInfo, info, root->row_identity_vars)
 	{
-		if (strcmp(lfirst_node(RowIdentityVarInfo, lc)->rowidname, "wholerow") == 0)
+		if (strcmp(info->rowidname, "wholerow") == 0)
 			return true;
 	}
 	while ((leaf = bms_next_member(root->leaf_result_relids, leaf)) >= 0)
@@ -85,9 +84,9 @@ partitions_need_row(PlannerInfo *root, Index rtindex)
 	}
 	if ((map = shard_map_get_levels(planner_rt_fetch(target, root)->relid, false)) != NULL)
 		return map->has_triggers;
-	foreach(lc, find_all_inheritors(planner_rt_fetch(target, root)->relid, NoLock, NULL))
+	foreach_oid(child_oid, find_all_inheritors(planner_rt_fetch(target, root)->relid, NoLock, NULL))
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && has_had_triggers(lfirst_oid(lc)))
+		if (get_rel_relkind(child_oid) == RELKIND_FOREIGN_TABLE && has_had_triggers(child_oid))
 			return true;
 	}
 	return false;
@@ -227,12 +226,10 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 		exprs = list_concat(exprs, list_copy(list_nth(plan->returningLists, subplan_index)));
 	if (plan->withCheckOptionLists != NIL)
 	{
-		ListCell   *lc;
-
-		foreach(lc, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
+		foreach_node(WithCheckOption, check, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
 		{
-			exprs = lappend(exprs, lfirst_node(WithCheckOption, lc)->qual);
-			all_columns |= shard_dml_check_shows_row(lfirst(lc));
+			exprs = lappend(exprs, check->qual);
+			all_columns |= shard_dml_check_shows_row(check);
 		}
 	}
 	modify.returning_attnos = shard_dml_needed_attnos(rel, resultRelation, exprs, all_columns);
@@ -305,16 +302,14 @@ collect_assignments(PlannerInfo *root, Index resultRelation, RelOptInfo *baserel
 static bool
 changes_rows_in_step(PlannerInfo *root)
 {
-	ListCell   *lc;
-
 	for (PlannerInfo *level = root; level != NULL; level = level->parent_root)
 	{
 		if ((shard_plan_functions_of_query(level->parse) & SHARD_FUNCTIONS_VOLATILE) != 0)
 			return true;
 	}
-	foreach(lc, root->glob->subroots)
+	foreach_node(PlannerInfo, subroot, root->glob->subroots)
 	{
-		if ((shard_plan_functions_of_query(lfirst_node(PlannerInfo, lc)->parse) & SHARD_FUNCTIONS_VOLATILE) != 0)
+		if ((shard_plan_functions_of_query(subroot->parse) & SHARD_FUNCTIONS_VOLATILE) != 0)
 			return true;
 	}
 	return false;

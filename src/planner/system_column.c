@@ -182,31 +182,30 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 	List	   *others = NIL;
 	const ShardRowColumn *sharded = NULL;
 	bool		constant = true;
-	ListCell   *lc;
 
-	foreach(lc, values)
+	foreach_ptr(Node, value, values)
 	{
 		ShardRowColumn *use = palloc(sizeof(ShardRowColumn));
 
-		if (!is_system_column(cxt, lfirst(lc), use))
+		if (!is_system_column(cxt, value, use))
 		{
-			others = lappend(others, lfirst(lc));
+			others = lappend(others, value);
 			continue;
 		}
 		uses = lappend(uses, use);
 		if (use->sharded)
 			sharded = use;
-		check_below(cxt, lfirst(lc));
+		check_below(cxt, value);
 	}
-	foreach(lc, others)
-		check_value(cxt, lfirst(lc));
+	foreach_ptr(Node, other, others)
+		check_value(cxt, other);
 	if (sharded == NULL)
 		return;
-	foreach(lc, others)
+	foreach_ptr(Node, other, others)
 	{
-		if (find_walker(lfirst(lc), cxt) || (cxt->versions && contain_mutable_functions(lfirst(lc))))
+		if (find_walker(other, cxt) || (cxt->versions && contain_mutable_functions(other)))
 			refuse(sharded->relid, sharded->attno);
-		constant &= shard_rule_is_value(lfirst(lc), true);
+		constant &= shard_rule_is_value(other, true);
 	}
 	foreach_ptr(const ShardRowColumn, use, uses)
 	{
@@ -225,11 +224,10 @@ static List *
 clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 {
 	List	   *exprs = NIL;
-	ListCell   *lc;
 
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		const TargetEntry *target = get_sortgroupref_tle(lfirst_node(SortGroupClause, lc)->tleSortGroupRef, targets);
+		const TargetEntry *target = get_sortgroupref_tle(clause->tleSortGroupRef, targets);
 		Node	   *expr = (Node *) target->expr;
 
 		if (IsA(expr, Var) && ((Var *) expr)->varlevelsup == 0)
@@ -248,16 +246,14 @@ clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 static void
 check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 {
-	ListCell   *lc;
-
-	foreach(lc, values)
+	foreach_ptr(Node, value, values)
 	{
 		ShardRowColumn use;
 
-		if (is_system_column(cxt, lfirst(lc), &use))
+		if (is_system_column(cxt, value, &use))
 			check_one_shard(cxt, &use, exprs, pins);
 		else
-			check_value(cxt, shard_system_row_without_casts(lfirst(lc)));
+			check_value(cxt, shard_system_row_without_casts(value));
 	}
 }
 

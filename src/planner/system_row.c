@@ -50,14 +50,13 @@ List *
 shard_system_row_conditions(Node *from)
 {
 	List	   *conditions = NIL;
-	ListCell   *lc;
 
 	if (from == NULL)
 		return NIL;
 	if (IsA(from, FromExpr))
 	{
-		foreach(lc, ((FromExpr *) from)->fromlist)
-			conditions = list_concat(conditions, shard_system_row_conditions(lfirst(lc)));
+		foreach_ptr(Node, item, ((FromExpr *) from)->fromlist)
+			conditions = list_concat(conditions, shard_system_row_conditions(item));
 		return list_concat(conditions, shard_query_conditions(((FromExpr *) from)->quals));
 	}
 	if (IsA(from, JoinExpr) && ((JoinExpr *) from)->jointype == JOIN_INNER)
@@ -369,7 +368,6 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 	List	  **group_exprs;
 	const Query *query = NULL;
 	ShardRowLevel *parent;
-	ListCell   *lc;
 
 	for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
 		level = level->parent;
@@ -385,11 +383,11 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 		if (var->varattno > 0)
 			return resolve_column(level, list_nth(exprs, var->varattno - 1), casts, column);
 		/* a whole row of a join: the system columns in it */
-		foreach(lc, exprs)
+		foreach_ptr(Node, expr, exprs)
 		{
 			ShardRowColumn origin = {0};
 
-			if (resolve_column(level, lfirst(lc), casts, &origin) && is_other_than_tableoid(&origin))
+			if (resolve_column(level, expr, casts, &origin) && is_other_than_tableoid(&origin))
 				add_origin(column, &origin);
 		}
 		return is_other_than_tableoid(column);
@@ -683,7 +681,6 @@ shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn 
 							   List *left, List *right)
 {
 	List	   *keys;
-	ListCell   *lc;
 
 	if (a->relid != b->relid || !a->sharded || !b->sharded)
 		return false;
@@ -692,9 +689,9 @@ shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn 
 	if (a->one_shard || is_same_row(a, b) || is_same_key(scope, a, b, &tableoid_key, left, right))
 		return true;
 	keys = keys_of(a->relid);
-	foreach(lc, keys)
+	foreach_ptr(Key, key, keys)
 	{
-		if (!is_same_key(scope, a, b, lfirst(lc), left, right))
+		if (!is_same_key(scope, a, b, key, left, right))
 			return false;
 	}
 	return keys != NIL;

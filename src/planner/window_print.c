@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "catalog/option.h"
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "plan/plan_walk.h"
@@ -34,14 +35,10 @@ replace_mutator(Node *node, void *context)
 static bool
 replace_in_plan(Plan *plan, void *context)
 {
-	ListCell   *lc;
-
 	if (!IsA(plan, ForeignScan) || !shard_option_is_our_server(((ForeignScan *) plan)->fs_server))
 		return false;
-	foreach(lc, ((ForeignScan *) plan)->fdw_scan_tlist)
+	foreach_node(TargetEntry, entry, ((ForeignScan *) plan)->fdw_scan_tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (IsA(entry->expr, WindowFunc))
 			entry->expr = (Expr *) replace_mutator((Node *) entry->expr, NULL);
 	}	return false;

@@ -78,21 +78,20 @@ find_identity(Relation rel)
 	Oid			replica_identity = rel->rd_replidindex;
 	Oid			found = InvalidOid;
 	bool		found_primary = false;
-	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 		bool		usable = is_identity(index, RelationGetDescr(rel));
 		bool		is_primary = index->rd_index->indisprimary;
 
 		index_close(index, AccessShareLock);
 		if (!usable)
 			continue;
-		if (lfirst_oid(lc) == replica_identity)
+		if (indexid == replica_identity)
 			return replica_identity;
 		if (!OidIsValid(found) || (is_primary && !found_primary))
-			found = lfirst_oid(lc);
+			found = indexid;
 		found_primary |= is_primary;
 	}
 	return found;
@@ -130,11 +129,10 @@ shard_reference_param_unique(Relation rel)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	Bitmapset  *columns = NULL;
-	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 
 		if (index->rd_index->indisunique && index->rd_index->indimmediate)
 		{

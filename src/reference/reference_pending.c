@@ -271,12 +271,10 @@ shard_reference_pending_check(const QueryDesc *desc)
 void
 shard_reference_pending_end_level(int level)
 {
-	ListCell   *lc;
-
-	foreach(lc, pending_tables)
+	foreach_ptr(PendingTable, table, pending_tables)
 	{
-		if (((PendingTable *) lfirst(lc))->level >= level)
-			pending_tables = foreach_delete_current(pending_tables, lc);
+		if (table->level >= level)
+			pending_tables = foreach_delete_current(pending_tables, table);
 	}
 }
 

@@ -21,6 +21,7 @@
 #include "catalog/node_list.h"
 #include "catalog/qualified.h"
 #include "catalog/reference.h"
+#include "compat.h"
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "libpq-fe.h"
@@ -39,15 +40,13 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(nodes) * list_length(params), 1));
 	ShardCommand *command = commands;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, params)
+	foreach_ptr(const char *const, values, params)
 	{
-		foreach(lc2, nodes)
+		foreach_oid(serverid, nodes)
 		{
-			*command = (ShardCommand) {.serverid = lfirst_oid(lc2), .userid = write->userid, .sql = sql,
-				.label = write->relation, .nparams = nparams, .params = lfirst(lc), .inlines = true};
+			*command = (ShardCommand) {.serverid = serverid, .userid = write->userid, .sql = sql,
+				.label = write->relation, .nparams = nparams, .params = values, .inlines = true};
 			command++;
 		}
 	}
@@ -64,10 +63,9 @@ open_peers(ShardReferenceWrite *write)
 	List	   *peers = NIL;
 	int			nbefore;
 	ShardCommand *commands;
-	ListCell   *lc;
 
-	foreach(lc, shard_node_peers(&nbefore))
-		peers = lappend_oid(peers, ((ShardNodeName *) lfirst(lc))->serverid);
+	foreach_ptr(ShardNodeName, node, shard_node_peers(&nbefore))
+		peers = lappend_oid(peers, node->serverid);
 	if (peers == NIL)
 		return NIL;
 	commands = make_commands(write, peers, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL session_replication_role = replica",

@@ -59,7 +59,6 @@ begin_copy(RowCopy *copy, ShardReferenceWrite *write, bool may_be_binary)
 	int			ncolumns;
 	AttrNumber *attnos = shard_reference_param_sent(RelationGetDescr(write->rel), &ncolumns);
 	bool		binary;
-	ListCell   *lc;
 
 	copy->write = write;
 	copy->targets = NIL;
@@ -76,9 +75,9 @@ begin_copy(RowCopy *copy, ShardReferenceWrite *write, bool may_be_binary)
 
 	initStringInfo(&copy->row);
 	copy->set = shard_copy_set_create(write->cxt, NULL, NULL);
-	foreach(lc, write->nodes)
+	foreach_oid(serverid, write->nodes)
 		copy->targets = lappend(copy->targets,
-								shard_copy_target_open(copy->set, lfirst_oid(lc), write->userid,
+								shard_copy_target_open(copy->set, serverid, write->userid,
 													   sql.data, binary, write->relation));
 }
 

@@ -60,12 +60,10 @@ static List *sent_rows = NIL;	/* of SentRows, in TopTransactionContext */
 void
 shard_reference_trigger_end_level(int level)
 {
-	ListCell   *lc;
-
-	foreach(lc, sent_rows)
+	foreach_ptr(SentRows, sent, sent_rows)
 	{
-		if (((SentRows *) lfirst(lc))->level >= level)
-			sent_rows = foreach_delete_current(sent_rows, lc);
+		if (sent->level >= level)
+			sent_rows = foreach_delete_current(sent_rows, sent);
 	}
 }
 
@@ -91,14 +89,12 @@ note_sent(Tuplestorestate *rows)
 static bool
 were_sent(Tuplestorestate *rows, bool forget)
 {
-	ListCell   *lc;
-
-	foreach(lc, sent_rows)
+	foreach_ptr(SentRows, sent, sent_rows)
 	{
-		if (((SentRows *) lfirst(lc))->rows != rows)
+		if (sent->rows != rows)
 			continue;
 		if (forget)
-			sent_rows = foreach_delete_current(sent_rows, lc);
+			sent_rows = foreach_delete_current(sent_rows, sent);
 		return true;
 	}
 	return false;

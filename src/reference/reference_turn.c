@@ -71,10 +71,9 @@ static List *
 referenced_tables(Relation rel)
 {
 	List	   *relids = NIL;
-	ListCell   *lc;
 
-	foreach(lc, RelationGetFKeyList(rel))
-		relids = list_append_unique_oid(relids, lfirst_node(ForeignKeyCacheInfo, lc)->confrelid);
+	foreach_node(ForeignKeyCacheInfo, fk, RelationGetFKeyList(rel))
+		relids = list_append_unique_oid(relids, fk->confrelid);
 	relids = list_delete_oid(relids, RelationGetRelid(rel));
 	list_sort(relids, compare_names);
 	return relids;
@@ -84,14 +83,12 @@ referenced_tables(Relation rel)
 static void
 take_turns_here(Oid relid, bool refers)
 {
-	ListCell   *lc;
-
 	if (refers)
 	{
 		Relation	rel = relation_open(relid, AccessShareLock);
 
-		foreach(lc, referenced_tables(rel))
-			take_turn_here(lfirst_oid(lc));
+		foreach_oid(referenced, referenced_tables(rel))
+			take_turn_here(referenced);
 		relation_close(rel, AccessShareLock);
 	}
 	take_turn_here(relid);
@@ -105,7 +102,6 @@ take_turns(List *relids, bool refers)
 	int			nbefore;
 	StringInfoData sql;
 	ShardCommand command;
-	ListCell   *lc;
 
 	shard_node_hold_members();
 	peers = shard_node_peers(&nbefore);
@@ -114,17 +110,17 @@ take_turns(List *relids, bool refers)
 	if (nbefore > 0)
 	{
 		initStringInfo(&sql);
-		foreach(lc, relids)
+		foreach_oid(relid, relids)
 			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s, %s)", sql.len == 0 ? "SELECT " : ", ",
-							 quote_literal_cstr(shard_qualified_relation(lfirst_oid(lc))), refers ? "true" : "false");
+							 quote_literal_cstr(shard_qualified_relation(relid)), refers ? "true" : "false");
 		command = (ShardCommand) {.serverid = ((ShardNodeName *) linitial(peers))->serverid, .userid = GetUserId(),
 			.sql = sql.data};
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}
 	/* waits for transactions that are still prepared here after they have ended on the first coordinator */
-	foreach(lc, relids)
-		take_turns_here(lfirst_oid(lc), refers);
+	foreach_oid(relid, relids)
+		take_turns_here(relid, refers);
 }
 
 /*

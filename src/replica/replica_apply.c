@@ -112,28 +112,25 @@ find_noted(void)
 	int			nwriters = list_length(shard_txn_writers);
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(nwriters, 1));
 	List	   *noted = NIL;
-	ListCell   *lc;
 
-	foreach(lc, shard_txn_writers)
+	foreach_ptr(const ShardWriter, writer, shard_txn_writers)
 	{
-		const ShardWriter *writer = lfirst(lc);
-		ShardCommand *command = &commands[foreach_current_index(lc)];
+		ShardCommand *command = &commands[foreach_current_index(writer)];
 
 		*command = (ShardCommand) {.serverid = writer->serverid, .userid = writer->userid,
 			.sql = "SELECT pg_catalog.current_setting('" NOTED "', true), pg_catalog.current_setting('" NOTED_KEYS "', true)",
 			.only_reads = true, .nfields = 2};
 	}
 	shard_command_run(commands, nwriters, SHARD_COMMAND_WRITE, false);
-	foreach(lc, shard_txn_writers)
+	foreach_ptr(ShardWriter, writer, shard_txn_writers)
 	{
-		const PGresult *res = commands[foreach_current_index(lc)].result;
-		ListCell   *name;
+		const PGresult *res = commands[foreach_current_index(writer)].result;
 
 		if (PQntuples(res) != 1 || PQgetisnull(res, 0, 0) || PQgetvalue(res, 0, 0)[0] == '\0')
 			continue;
-		foreach(name, shard_option_list(PQgetvalue(res, 0, 0)))
+		foreach_ptr(char, shard_name, shard_option_list(PQgetvalue(res, 0, 0)))
 		{
-			NotedShard *one = make_noted(lfirst(name), lfirst(lc));
+			NotedShard *one = make_noted(shard_name, writer);
 
 			one->is_few = one->shard->nreplicas == 0 || strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_REPLICA_FEW_KEYS;
 			noted = lappend(noted, one);
@@ -265,12 +262,10 @@ static ShardCommand *
 ask_keys(List *noted)
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(noted));
-	ListCell   *lc;
 
-	foreach(lc, noted)
+	foreach_ptr(NotedShard, one, noted)
 	{
-		NotedShard *one = lfirst(lc);
-		ShardCommand *command = &commands[foreach_current_index(lc)];
+		ShardCommand *command = &commands[foreach_current_index(one)];
 
 		*command = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid, .sql = one->sql.keys,
 			.label = one->shard->name, .portable_text = true, .nfields = 3 + one->sql.nkeys,
@@ -394,10 +389,9 @@ run_on_replicas(List *noted, const char *sql)
 	ShardCommand *commands;
 	int			ncommands = 0;
 	int			nmax = 0;
-	ListCell   *lc;
 
-	foreach(lc, noted)
-		nmax += ((NotedShard *) lfirst(lc))->shard->nreplicas;
+	foreach_ptr(NotedShard, one, noted)
+		nmax += one->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
 	foreach_ptr(const NotedShard, one, noted)
 	{
@@ -425,10 +419,9 @@ delete_rows(List *chunks)
 	const KeyChunk **of;
 	int			ncommands = 0;
 	int			nmax = 0;
-	ListCell   *lc;
 
-	foreach(lc, chunks)
-		nmax += ((KeyChunk *) lfirst(lc))->noted->shard->nreplicas;
+	foreach_ptr(KeyChunk, chunk, chunks)
+		nmax += chunk->noted->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
 	of = palloc(sizeof(KeyChunk *) * Max(nmax, 1));
 	foreach_ptr(const KeyChunk, chunk, chunks)
@@ -467,11 +460,10 @@ static void
 insert_rows(List *noted, MemoryContext cxt)
 {
 	ShardCopySet *set = shard_copy_set_create(cxt, NULL, NULL);
-	ListCell   *lc;
 
-	foreach(lc, noted)
-		if (((NotedShard *) lfirst(lc))->nrows > 0)
-			send_rows(lfirst(lc), set, cxt);
+	foreach_ptr(NotedShard, one, noted)
+		if (one->nrows > 0)
+			send_rows(one, set, cxt);
 	shard_copy_set_finish(set);
 }
 
@@ -508,7 +500,6 @@ forget_command(const List *noted, const NotedShard *first)
 {
 	StringInfoData sql;
 	List	   *schemas = NIL;
-	ListCell   *lc;
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SET LOCAL " FORGET " = 'on'; ");
@@ -518,9 +509,9 @@ forget_command(const List *noted, const NotedShard *first)
 			continue;
 		schemas = list_append_unique(schemas, makeString(unconstify(char *, one->sql.schema)));
 	}
-	foreach(lc, schemas)
+	foreach_ptr(String, schema, schemas)
 		appendStringInfo(&sql, "SET CONSTRAINTS %s.shardfdw_replicated IMMEDIATE; SET CONSTRAINTS %s.shardfdw_replicated DEFERRED; ",
-						 strVal(lfirst(lc)), strVal(lfirst(lc)));
+						 strVal(schema), strVal(schema));
 	appendStringInfoString(&sql, "SET LOCAL " FORGET " = ''; SET LOCAL " NOTED " = ''; SET LOCAL " NOTED_KEYS " = ''");
 	return sql.data;
 }
@@ -545,10 +536,9 @@ send_few_and_forget(List *noted)
 	const NotedShard **of;		/* NULL: no command for a replica */
 	int			ncommands = 0;
 	int			nmax = 0;
-	ListCell   *lc;
 
-	foreach(lc, noted)
-		nmax += 1 + ((NotedShard *) lfirst(lc))->shard->nreplicas;
+	foreach_ptr(NotedShard, one, noted)
+		nmax += 1 + one->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * nmax);
 	of = palloc0(sizeof(NotedShard *) * nmax);
 	foreach_ptr(const NotedShard, one, noted)

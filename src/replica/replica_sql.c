@@ -94,11 +94,10 @@ find_key(Relation rel, int *nkeys)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	KeyColumn  *key = NULL;
-	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 
 		if (index->rd_index->indisprimary)
 		{

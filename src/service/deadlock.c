@@ -136,12 +136,11 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 {
 	ShardCommand *commands = palloc0(Max(1, list_length(nodes)) * sizeof(ShardCommand));
 	List	   *volatile told = edges;
-	ListCell   *lc;
 	int			n = 0;
 
-	foreach(lc, nodes)
+	foreach_ptr(ShardNodeName, node, nodes)
 	{
-		commands[n] = (ShardCommand) {.serverid = ((ShardNodeName *) lfirst(lc))->serverid, .userid = userid,
+		commands[n] = (ShardCommand) {.serverid = node->serverid, .userid = userid,
 			.nfields = 4};
 		commands[n].sql = shard_node_is_coordinator(commands[n].serverid) ? peer_edges_query : edges_query;
 		n++;
@@ -149,14 +148,14 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 	shard_command_run(commands, n, SHARD_COMMAND_SPARE, true);
 
 	n = 0;
-	foreach(lc, nodes)
+	foreach_ptr(ShardNodeName, node, nodes)
 	{
 		ShardCommand *command = &commands[n++];
 
 		if (command->error && command->error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS)
 			*complete = false;
 		if (command->result)
-			told = take_edges(told, ((ShardNodeName *) lfirst(lc))->name, command->result);
+			told = take_edges(told, node->name, command->result);
 	}
 	shard_command_free(commands, n);
 	return told;
@@ -282,7 +281,6 @@ note_busy(ShardConn *conn, void *arg)
 {
 	BusyNodes  *busy = arg;
 	ShardNodeName *node;
-	ListCell   *lc;
 
 	if (conn->state != SHARD_CONN_READY)
 		return;
@@ -294,9 +292,9 @@ note_busy(ShardConn *conn, void *arg)
 		busy->staying = lappend_int(busy->staying, PQbackendPID(conn->pg));
 	if (PQtransactionStatus(conn->pg) != PQTRANS_ACTIVE)
 		return;
-	foreach(lc, busy->nodes)
+	foreach_ptr(ShardNodeName, known, busy->nodes)
 	{
-		if (((ShardNodeName *) lfirst(lc))->serverid == conn->serverid)
+		if (known->serverid == conn->serverid)
 			return;
 	}
 	node = palloc(sizeof(ShardNodeName));
@@ -495,11 +493,10 @@ find_local_victims(void)
 	List	   *candidates = NIL;
 	List	   *victims = NIL;
 	bool		complete = true;
-	ListCell   *lc;
 
-	foreach(lc, edges)
-		if (waits_for_peer(lfirst(lc)))
-			candidates = lappend(candidates, lfirst(lc));
+	foreach_ptr(WaitEdge, edge, edges)
+		if (waits_for_peer(edge))
+			candidates = lappend(candidates, edge);
 	if (candidates == NIL)
 		return NIL;
 	edges = ask_nodes(edges, shard_node_list_all(&complete), GetUserId(), &complete);
@@ -517,17 +514,16 @@ void
 shard_deadlock_end_local(void)
 {
 	List	   *before = find_local_victims();
-	ListCell   *lc;
 
 	if (before == NIL)
 		return;
 	/* answers of different servers belong to different moments */
 	shard_wait_pause(OTHERS_LOOK_MS, false);
-	foreach(lc, list_intersection_int(before, find_local_victims()))
+	foreach_int(pid, list_intersection_int(before, find_local_victims()))
 	{
 		ereport(LOG,
-				(errmsg("process %d is canceled, since it is in a deadlock over coordinators", lfirst_int(lc))));
-		(void) DirectFunctionCall1(pg_cancel_backend, Int32GetDatum(lfirst_int(lc)));
+				(errmsg("process %d is canceled, since it is in a deadlock over coordinators", pid)));
+		(void) DirectFunctionCall1(pg_cancel_backend, Int32GetDatum(pid));
 	}
 }
 

@@ -92,11 +92,9 @@ key_columns(Oid relid, const char *detail)
 static bool
 may_read_columns(Oid relid, List *columns)
 {
-	ListCell   *lc;
-
-	foreach(lc, columns)
+	foreach_ptr(char, column, columns)
 	{
-		AttrNumber	attno = get_attnum(relid, lfirst(lc));
+		AttrNumber	attno = get_attnum(relid, column);
 
 		if (attno == InvalidAttrNumber ||
 			pg_attribute_aclcheck(relid, attno, GetUserId(), ACL_SELECT) != ACLCHECK_OK)

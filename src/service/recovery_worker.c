@@ -162,11 +162,10 @@ static void
 recover_all(List *users, bool removes, MemoryContext cxt)
 {
 	RecoverArg	recover = {.removes = removes, .cxt = cxt};
-	ListCell   *lc;
 
-	foreach(lc, users)
+	foreach_oid(user, users)
 	{
-		recover.userid = lfirst_oid(lc);
+		recover.userid = user;
 		/* a failure is only logged */
 		(void) shard_catch_transaction(recover_as, &recover, NULL, true);
 	}

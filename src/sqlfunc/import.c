@@ -103,7 +103,6 @@ static char *
 build_question(const ImportForeignSchemaStmt *stmt)
 {
 	StringInfoData sql;
-	ListCell   *lc;
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
@@ -124,9 +123,9 @@ build_question(const ImportForeignSchemaStmt *stmt)
 	{
 		appendStringInfo(&sql, " AND c.relname %s (",
 						 stmt->list_type == FDW_IMPORT_SCHEMA_EXCEPT ? "NOT IN" : "IN");
-		foreach(lc, stmt->table_list)
-			appendStringInfo(&sql, "%s%s", lc == list_head(stmt->table_list) ? "" : ", ",
-							 quote_literal_cstr(lfirst_node(RangeVar, lc)->relname));
+		foreach_node(RangeVar, name, stmt->table_list)
+			appendStringInfo(&sql, "%s%s", foreach_current_index(name) == 0 ? "" : ", ",
+							 quote_literal_cstr(name->relname));
 		appendStringInfoChar(&sql, ')');
 	}
 	appendStringInfoString(&sql, " ORDER BY c.relname, c.oid, a.attnum");

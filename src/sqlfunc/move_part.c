@@ -47,11 +47,9 @@ is_the_table(const RangeVar *relation, const PartNames *names)
 static bool
 is_reference(const RangeVar *relation, const PartNames *names)
 {
-	ListCell   *lc;
-
-	foreach(lc, names->references)
+	foreach_node(RangeVar, name, names->references)
 	{
-		if (is_named(relation, lfirst_node(RangeVar, lc)))
+		if (is_named(relation, name))
 			return true;
 	}
 	return false;
@@ -99,11 +97,9 @@ is_constraint_of_part(const Constraint *constraint, const PartNames *names)
 static bool
 are_constraints_of_part(List *constraints, const PartNames *names)
 {
-	ListCell   *lc;
-
-	foreach(lc, constraints)
+	foreach_node(Constraint, constraint, constraints)
 	{
-		if (!is_constraint_of_part(lfirst_node(Constraint, lc), names))
+		if (!is_constraint_of_part(constraint, names))
 			return false;
 	}
 	return true;
@@ -258,7 +254,6 @@ shardfdw_checked_columns(PG_FUNCTION_ARGS)
 	const char *columns = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	StringInfoData names;
 	CopyStmt   *copy;
-	ListCell   *lc;
 
 	initStringInfo(&names);
 	if (columns[0] != '\0')
@@ -269,8 +264,8 @@ shardfdw_checked_columns(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
 					 errmsg("a node has answered with something that is no list of columns"),
 					 errdetail("The list would be: %s", columns)));
-		foreach(lc, copy->attlist)
-			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
+		foreach_ptr(String, column, copy->attlist)
+			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(strVal(column)));
 	}
 	PG_RETURN_TEXT_P(cstring_to_text(names.data));
 }

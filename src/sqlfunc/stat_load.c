@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -102,10 +103,8 @@ put_load(const ReturnSetInfo *rsinfo, const ShardCopyStatLoad *load)
 Datum
 shardfdw_load_stats(PG_FUNCTION_ARGS)
 {
-	ListCell   *lc;
-
 	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, shard_copy_stat_read())
-		put_load((ReturnSetInfo *) fcinfo->resultinfo, lfirst(lc));
+	foreach_ptr(ShardCopyStatLoad, stat, shard_copy_stat_read())
+		put_load((ReturnSetInfo *) fcinfo->resultinfo, stat);
 	return (Datum) 0;
 }

@@ -159,12 +159,11 @@ char *
 shard_type_io_comment(List *types)
 {
 	StringInfoData buf;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, " /* types");
-	foreach(lc, types)
-		appendStringInfo(&buf, " %u", lfirst_oid(lc));
+	foreach_oid(type, types)
+		appendStringInfo(&buf, " %u", type);
 	appendStringInfoString(&buf, " */");
 	return buf.data;
 }

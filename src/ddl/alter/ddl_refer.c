@@ -75,14 +75,12 @@ check_column(const RangeVar *relation, const ColumnDef *column)
 void
 shard_ddl_check_new_table(const CreateStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->tableElts)
+	foreach_ptr(Node, element, stmt->tableElts)
 	{
-		if (IsA(lfirst(lc), ColumnDef))
-			check_column(stmt->relation, lfirst(lc));
-		else if (IsA(lfirst(lc), Constraint))
-			check_constraint(stmt->relation, lfirst(lc), NULL);
+		if (IsA(element, ColumnDef))
+			check_column(stmt->relation, (ColumnDef *) element);
+		else if (IsA(element, Constraint))
+			check_constraint(stmt->relation, (Constraint *) element, NULL);
 	}
 }
 

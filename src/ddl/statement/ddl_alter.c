@@ -229,7 +229,6 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 	ShardOwnSql own;
 	StringInfoData sql;
 	bool		is_empty;
-	ListCell   *lc;
 
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
@@ -247,11 +246,11 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 								   "Add the column without a default, fill it with UPDATE, and set the default then.");
 		initStringInfo(&sql);
 		appendStringInfo(&sql, "UPDATE %s SET ", name);
-		foreach(lc, per_row)
+		foreach_int(attno, per_row)
 		{
-			const char *column = quote_identifier(get_attname(RelationGetRelid(rel), lfirst_int(lc), false));
+			const char *column = quote_identifier(get_attname(RelationGetRelid(rel), attno, false));
 
-			appendStringInfo(&sql, "%s%s = DEFAULT", foreach_current_index(lc) > 0 ? ", " : "", column);
+			appendStringInfo(&sql, "%s%s = DEFAULT", foreach_current_index(attno) > 0 ? ", " : "", column);
 		}
 		(void) shard_own_sql_execute(sql.data, SPI_OK_UPDATE, 0, NULL);
 	}

@@ -42,12 +42,10 @@ shard_ddl_replica_check_server(Oid serverid, const char *action)
 			continue;
 		foreach_node(DefElem, option, untransformRelOptions(options))
 		{
-			ListCell   *node;
-
 			if (strcmp(option->defname, "replica_nodes") != 0 && strcmp(option->defname, "stale_replica_nodes") != 0)
 				continue;
-			foreach(node, shard_option_list(defGetString(option)))
-				if (strcmp(lfirst(node), name) == 0)
+			foreach_ptr(char, replica, shard_option_list(defGetString(option)))
+				if (strcmp(replica, name) == 0)
 					ereport(ERROR,
 							(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 							 errmsg("cannot %s server \"%s\" because it has a replica of shard \"%s\"", action, name,

@@ -274,12 +274,11 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 	RenameSchema rename = {schema, newname, parts};
 	ShardDdlTable table = {.nshards = list_length(parts), .shards = palloc(sizeof(ShardDdlShard) * Max(list_length(parts), 1))};
 	List	   *nodes = NIL;
-	ListCell   *lc;
 
-	foreach(lc, parts)
+	foreach_ptr(ShardDdlShard, part, parts)
 	{
-		table.shards[foreach_current_index(lc)] = *(ShardDdlShard *) lfirst(lc);
-		nodes = list_append_unique_oid(nodes, ((ShardDdlShard *) lfirst(lc))->serverid);
+		table.shards[foreach_current_index(part)] = *part;
+		nodes = list_append_unique_oid(nodes, part->serverid);
 	}
 	if (nodes == NIL || shard_guc_follows_coordinator)
 		return nodes;

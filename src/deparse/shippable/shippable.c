@@ -97,11 +97,9 @@ param_ok(Node *expr, WalkContext *cxt)
 static bool
 argument_types_ok(List *args, WalkContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, args)
+	foreach_ptr(Node, arg, args)
 	{
-		if (!type_ok(exprType(lfirst(lc)), cxt))
+		if (!type_ok(exprType(arg), cxt))
 			return false;
 	}
 	return true;
@@ -170,7 +168,6 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *inner)
 {
 	ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
 	List	   *args = NIL;
-	ListCell   *lc;
 
 	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE)
 		return false;
@@ -182,8 +179,8 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *inner)
 		  shard_extension_function_ok(&cxt->extensions, agg->aggfnoid)))
 		return false;
 
-	foreach(lc, agg->args)
-		args = lappend(args, lfirst_node(TargetEntry, lc)->expr);
+	foreach_node(TargetEntry, entry, agg->args)
+		args = lappend(args, entry->expr);
 
 	/* count() only tests whether its argument is NULL */
 	if (agg->aggfnoid != F_COUNT_ANY || agg->aggdistinct != NIL)
@@ -309,11 +306,9 @@ const_ok(Const *con, WalkContext *cxt)
 static bool
 list_ok(List *list, WalkContext *cxt, ShardDerived *outer)
 {
-	ListCell   *lc;
-
-	foreach(lc, list)
+	foreach_ptr(Node, node, list)
 	{
-		if (!walk(lfirst(lc), cxt, outer))
+		if (!walk(node, cxt, outer))
 			return false;
 	}
 	return true;
@@ -633,12 +628,11 @@ window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 {
 	ShardExtensionScope extensions = {root, relids};
 	WindowClause *window = NULL;
-	ListCell   *lc;
 
-	foreach(lc, root->parse->windowClause)
+	foreach_node(WindowClause, clause, root->parse->windowClause)
 	{
-		if (lfirst_node(WindowClause, lc)->winref == func->winref)
-			window = lfirst_node(WindowClause, lc);
+		if (clause->winref == func->winref)
+			window = clause;
 	}
 	if (window == NULL)
 		return false;

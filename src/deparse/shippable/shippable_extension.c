@@ -14,6 +14,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "deparse/shippable/shippable_extension.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
@@ -23,16 +24,14 @@ static List *
 common_names(List *left, List *right)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, left)
+	foreach_ptr(char, name, left)
 	{
-		foreach(lc2, right)
+		foreach_ptr(char, other, right)
 		{
-			if (strcmp(lfirst(lc), lfirst(lc2)) == 0)
+			if (strcmp(name, other) == 0)
 			{
-				result = lappend(result, lfirst(lc));
+				result = lappend(result, name);
 				break;
 			}
 		}
@@ -83,7 +82,6 @@ is_member(ShardExtensionScope *scope, Oid classid, Oid objid)
 {
 	Oid			extension;
 	char	   *name;
-	ListCell   *lc;
 
 	if (!scope->known)
 		find_names(scope);
@@ -92,9 +90,9 @@ is_member(ShardExtensionScope *scope, Oid classid, Oid objid)
 	extension = getExtensionOfObject(classid, objid);
 	if (!OidIsValid(extension) || (name = get_extension_name(extension)) == NULL)
 		return false;
-	foreach(lc, scope->names)
+	foreach_ptr(char, member, scope->names)
 	{
-		if (strcmp(lfirst(lc), name) == 0)
+		if (strcmp(member, name) == 0)
 			return true;
 	}
 	return false;

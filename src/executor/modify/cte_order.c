@@ -106,15 +106,14 @@ static bool
 reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
 {
 	int			other = 0;
-	ListCell   *lc;
 
 	if (scans_cte(plan, cte))
 		return true;
-	foreach(lc, stmt->subplans)
+	foreach_ptr(Plan, subplan, stmt->subplans)
 	{
 		other++;
-		if (other != cte && lfirst(lc) != plan && scans_cte(plan, other) &&
-			reaches_cte(stmt, lfirst(lc), cte))
+		if (other != cte && subplan != plan && scans_cte(plan, other) &&
+			reaches_cte(stmt, subplan, cte))
 			return true;
 	}
 	return false;
@@ -230,10 +229,9 @@ find_parts(EState *estate)
 	const PlannedStmt *stmt = estate->es_plannedstmt;
 	List	   *parts = NIL;
 	int			cte = 0;
-	ListCell   *lc;
 
-	foreach(lc, stmt->subplans)
-		parts = add_part(parts, estate, lfirst(lc), ++cte);
+	foreach_ptr(Plan, subplan, stmt->subplans)
+		parts = add_part(parts, estate, subplan, ++cte);
 	return add_part(parts, estate, stmt->planTree, 0);
 }
 

@@ -251,10 +251,9 @@ conflict_attnos(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	Oid			parent = RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc);
 	Oid			shard = RelationGetRelid(rinfo->ri_RelationDesc);
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, shard_plan_private_unpack_conflict(node->exclRelTlist))
-		result = lappend_int(result, get_attnum(shard, get_attname(parent, lfirst_int(lc), false)));
+	foreach_int(attno, shard_plan_private_unpack_conflict(node->exclRelTlist))
+		result = lappend_int(result, get_attnum(shard, get_attname(parent, attno, false)));
 	return result;
 }
 
@@ -269,7 +268,6 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	List	   *exprs = NIL;
 	bool		upsert = false;
 	bool		shows_row = false;
-	ListCell   *lc;
 
 	/*
 	 * An UPDATE of the key would insert the row that it moves before it has updated all rows of the
@@ -294,10 +292,10 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 							RelationGetRelationName(rinfo->ri_RelationDesc))));
 	}
 
-	foreach(lc, rinfo->ri_WithCheckOptions)
+	foreach_ptr(WithCheckOption, check, rinfo->ri_WithCheckOptions)
 	{
-		exprs = lappend(exprs, ((WithCheckOption *) lfirst(lc))->qual);
-		shows_row |= shard_dml_check_shows_row(lfirst(lc));
+		exprs = lappend(exprs, check->qual);
+		shows_row |= shard_dml_check_shows_row(check);
 	}
 	exprs = lappend(exprs, rinfo->ri_returningList);
 	plan.target_attnos = shard_dml_all_attnos(rinfo->ri_RelationDesc);

@@ -165,18 +165,17 @@ static bool
 may_be_stored(const PlannedStmt *stmt, PlanState *source)
 {
 	int			kinds = SHARD_FUNCTIONS_NONE;
-	ListCell   *lc;
 
-	foreach(lc, stmt->subplans)
+	foreach_ptr(Plan, subplan, stmt->subplans)
 	{
-		if (shard_plan_walk(lfirst(lc), is_lock_rows, NULL))
+		if (shard_plan_walk(subplan, is_lock_rows, NULL))
 			return false;
 	}
 	if (!shard_plan_has_functions(stmt))
 		return true;
 	(void) shard_plan_walk(source->plan, shard_plan_add_functions, &kinds);
-	foreach(lc, stmt->subplans)
-		(void) shard_plan_walk(lfirst(lc), shard_plan_add_functions, &kinds);
+	foreach_ptr(Plan, subplan, stmt->subplans)
+		(void) shard_plan_walk(subplan, shard_plan_add_functions, &kinds);
 	return (kinds & SHARD_FUNCTIONS_VOLATILE) == 0;
 }
 

@@ -18,6 +18,7 @@
 #include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_index.h"
+#include "compat.h"
 #include "deparse/dml.h"
 #include "executor/modify/row_defer.h"
 #include "plan/statement_entry.h"
@@ -48,14 +49,13 @@ has_deferrable_key(Oid relid)
 	Relation	rel = try_table_open(relid, AccessShareLock);
 	List	   *indexes;
 	bool		result = false;
-	ListCell   *lc;
 
 	if (rel == NULL)
 		return false;
 	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 
 		if (!HeapTupleIsValid(tuple))
 			continue;
@@ -73,13 +73,12 @@ shard_row_defer_begin(EState *estate, Oid relid)
 	ShardConstraintsMode mode = shard_constraints_mode();
 	bool		deferrable = false;
 	ShardRowDefer *defer;
-	ListCell   *lc;
 
 	if (mode == SHARD_CONSTRAINTS_DEFERRED || !get_rel_relispartition(relid))
 		return NULL;
 	/* the sharded table has the keys */
-	foreach(lc, get_partition_ancestors(relid))
-		deferrable |= has_deferrable_key(lfirst_oid(lc));
+	foreach_oid(ancestor, get_partition_ancestors(relid))
+		deferrable |= has_deferrable_key(ancestor);
 	if (!deferrable)
 		return NULL;
 	defer = shard_statement_entry_find(&statements, estate, 0);
@@ -136,15 +135,14 @@ shard_row_defer_end(ShardRowDefer *defer)
 	MemoryContext oldcxt;
 	ShardCommand *commands;
 	int			ncommands = list_length(defer->shards);
-	ListCell   *lc;
 
 	/* functions of the statement may have deferred the keys to the end of the transaction */
 	if (--defer->nusers > 0 || ncommands == 0 || shard_constraints_mode() == SHARD_CONSTRAINTS_DEFERRED)
 		return;
 	oldcxt = MemoryContextSwitchTo(defer->entry.estate->es_query_cxt);
 	commands = palloc(sizeof(ShardCommand) * ncommands);
-	foreach(lc, defer->shards)
-		commands[foreach_current_index(lc)] = *(ShardCommand *) lfirst(lc);
+	foreach_ptr(ShardCommand, command, defer->shards)
+		commands[foreach_current_index(command)] = *command;
 	defer->shards = defer->relids = NIL;
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);

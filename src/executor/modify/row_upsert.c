@@ -181,11 +181,10 @@ lock_sql(ShardRowUpsert *upsert, TupleTableSlot *proposed)
 {
 	bool		any_null = false;
 	int			n = 0;
-	ListCell   *lc;
 
-	foreach(lc, upsert->conflict_attnos)
+	foreach_int(attno, upsert->conflict_attnos)
 	{
-		(void) slot_getattr(proposed, lfirst_int(lc), &upsert->nulls[n]);
+		(void) slot_getattr(proposed, attno, &upsert->nulls[n]);
 		any_null |= upsert->nulls[n++];
 	}
 	if (!any_null)
@@ -267,15 +266,14 @@ updated_attnos(ShardRowUpsert *upsert, EState *estate)
 	ResultRelInfo *rinfo = upsert->rinfo;
 	Bitmapset  *updated;
 	List	   *result = NIL;
-	ListCell   *lc;
 
 	if (rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_update_before_row)
 		return shard_dml_all_attnos(rinfo->ri_RelationDesc);
 	updated = ExecGetUpdatedCols(rinfo, estate);
-	foreach(lc, shard_dml_all_attnos(rinfo->ri_RelationDesc))
+	foreach_int(attno, shard_dml_all_attnos(rinfo->ri_RelationDesc))
 	{
-		if (bms_is_member(lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber, updated))
-			result = lappend_int(result, lfirst_int(lc));
+		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, updated))
+			result = lappend_int(result, attno);
 	}
 	return result;
 }

@@ -67,11 +67,10 @@ route_row(SourceState *state, TupleTableSlot *slot)
 	bool		nulls[2 * PARTITION_MAX_KEYS];
 	int			nkeys = 0;
 	int			shardno;
-	ListCell   *lc;
 
-	foreach(lc, state->plan->key_columns)
+	foreach_int(column, state->plan->key_columns)
 	{
-		values[nkeys] = slot_getattr(slot, state->plan->first_column + lfirst_int(lc), &nulls[nkeys]);
+		values[nkeys] = slot_getattr(slot, state->plan->first_column + column, &nulls[nkeys]);
 		nkeys++;
 	}
 	shardno = shard_route_row(state->routing, values, nulls);

@@ -227,10 +227,8 @@ shard_queue_candidates_read(ShardQueueState *state, ShardQueueNode *nodes, int n
 	all = palloc(sizeof(ShardQueueCandidate *) * Max(nall, 1));
 	for (int i = 0; i < nnodes; i++)
 	{
-		ListCell   *lc;
-
-		foreach(lc, nodes[i].rows)
-			all[n++] = lfirst(lc);
+		foreach_ptr(ShardQueueCandidate, row, nodes[i].rows)
+			all[n++] = row;
 		if (list_length(nodes[i].rows) >= nodes[i].limit)
 			all[n - 1]->is_last = true;
 	}
@@ -269,7 +267,6 @@ share_key(const ShardQueueState *state, uint64 limit)
 {
 	StringInfo	key = makeStringInfo();
 	int			nparams = shard_param_count(state->plan->candidates, NIL);
-	ListCell   *lc;
 
 	appendStringInfo(key, UINT64_FORMAT " ", limit);
 	for (int i = 0; i < state->map->nshards; i++)
@@ -279,12 +276,12 @@ share_key(const ShardQueueState *state, uint64 limit)
 		appendBinaryStringInfo(key, (const char *) &shard->relid, sizeof(Oid));
 		appendBinaryStringInfo(key, (const char *) &shard->serverid, sizeof(Oid));
 	}
-	foreach(lc, state->plan->candidates)
+	foreach_ptr(Node, part, state->plan->candidates)
 	{
-		if (IsA(lfirst(lc), String))
-			appendStringInfoString(key, strVal(lfirst(lc)));
+		if (IsA(part, String))
+			appendStringInfoString(key, strVal(part));
 		else
-			appendStringInfo(key, "$%d", intVal(lfirst(lc)));
+			appendStringInfo(key, "$%d", intVal(part));
 		appendStringInfoChar(key, '\0');
 	}
 	for (int i = 0; i < nparams; i++)

@@ -110,7 +110,6 @@ run(ShardQueueState *state)
 {
 	static int	turn = -1;
 	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
-	ListCell   *lc;
 
 	state->started = true;
 	evaluate(state);
@@ -137,9 +136,9 @@ run(ShardQueueState *state)
 	}
 	if (state->plan->operation == CMD_SELECT)
 	{
-		foreach(lc, state->locked)
+		foreach_ptr(ShardQueueCandidate, candidate, state->locked)
 		{
-			ExecStoreMinimalTuple(((ShardQueueCandidate *) lfirst(lc))->row, state->row_slot, false);
+			ExecStoreMinimalTuple(candidate->row, state->row_slot, false);
 			tuplestore_puttupleslot(state->rows, state->row_slot);
 		}
 	}

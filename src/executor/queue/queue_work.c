@@ -36,17 +36,16 @@ xmins_of(List *candidates)
 	List	   *xids = NIL;
 	TransactionId last = InvalidTransactionId;
 	StringInfoData buf;
-	ListCell   *lc;
 
-	foreach(lc, candidates)
-		xids = lappend_oid(xids, ((const ShardQueueCandidate *) lfirst(lc))->xmin);
+	foreach_ptr(const ShardQueueCandidate, candidate, candidates)
+		xids = lappend_oid(xids, candidate->xmin);
 	list_sort(xids, list_oid_cmp);
 	initStringInfo(&buf);
-	foreach(lc, xids)
+	foreach_oid(xid, xids)
 	{
-		if (lfirst_oid(lc) != last)
-			appendStringInfo(&buf, "%c%u", buf.len == 0 ? '{' : ',', lfirst_oid(lc));
-		last = lfirst_oid(lc);
+		if (xid != last)
+			appendStringInfo(&buf, "%c%u", buf.len == 0 ? '{' : ',', xid);
+		last = xid;
 	}
 	appendStringInfoChar(&buf, '}');
 	list_free(xids);
@@ -126,12 +125,11 @@ static bool
 lock_shards(ShardQueueState *state, List *works)
 {
 	bool		current = true;
-	ListCell   *lc;
 
 	if (state->map->nshards > 1)
 		shard_map_lock_several(list_make1_oid(state->plan->relid));
-	foreach(lc, works)
-		current &= shard_map_lock(state->map, ((ShardQueueWork *) lfirst(lc))->shardno,
+	foreach_ptr(ShardQueueWork, work, works)
+		current &= shard_map_lock(state->map, work->shardno,
 								  state->plan->operation == CMD_SELECT ? RowShareLock : RowExclusiveLock);
 	return current;
 }
@@ -281,10 +279,8 @@ take_locked_row(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 static void
 lock_several(ShardQueueState *state, List *works)
 {
-	ListCell   *lc;
-
-	foreach(lc, works)
-		list_sort(((ShardQueueWork *) lfirst(lc))->candidates, shard_queue_compare_places);
+	foreach_ptr(ShardQueueWork, work, works)
+		list_sort(work->candidates, shard_queue_compare_places);
 	prepare_works(state, works, state->plan->lock);
 	run_works(state, works, 1 + (state->plan->operation == CMD_SELECT ? state->plan->noutputs : 0), take_locked_row);
 }
@@ -301,7 +297,6 @@ void
 shard_queue_works_change(ShardQueueState *state)
 {
 	List	   *works = shard_queue_works_make(state->locked);
-	ListCell   *lc;
 
 	prepare_works(state, works, state->plan->change);
 	if (state->plan->returns_rows)
@@ -312,9 +307,9 @@ shard_queue_works_change(ShardQueueState *state)
 
 		count_changed(state, shard_run_commands(&run));
 	}
-	foreach(lc, state->nchanged == list_length(state->locked) ? state->locked : NIL)
+	foreach_ptr(ShardQueueCandidate, candidate, state->nchanged == list_length(state->locked) ? state->locked : NIL)
 	{
-		ShardClaimRow row = shard_queue_claim_row(state, lfirst(lc));
+		ShardClaimRow row = shard_queue_claim_row(state, candidate);
 
 		shard_claim_end(&row, true);
 	}

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/colocate.h"
+#include "compat.h"
 #include "executor/scan/asked_shards.h"
 #include "guc.h"
 #include "plan/statement_entry.h"
@@ -36,11 +37,10 @@ static char *
 table_names(const List *relids)
 {
 	StringInfoData names;
-	ListCell   *lc;
 
 	initStringInfo(&names);
-	foreach(lc, relids)
-		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", get_rel_name(lfirst_oid(lc)));
+	foreach_oid(relid, relids)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", get_rel_name(relid));
 	return names.data;
 }
 
@@ -60,7 +60,6 @@ shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const B
 	AskedShards *asked;
 	Oid			relid = map->relid;
 	int			nothers = 0;
-	ListCell   *lc;
 
 	if (shard_guc_multi_shard_statements == SHARD_MULTI_SHARD_ALLOW || bms_is_empty(shards))
 		return;
@@ -87,8 +86,8 @@ shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const B
 		asked->shards = bms_add_members(asked->shards, shards);
 	else
 		nothers = bms_num_members(shards);
-	foreach(lc, relids)
-		asked->tables = list_append_unique_oid(asked->tables, shard_map_top(lfirst_oid(lc)));
+	foreach_oid(asked_relid, relids)
+		asked->tables = list_append_unique_oid(asked->tables, shard_map_top(asked_relid));
 	MemoryContextSwitchTo(oldcxt);
 	if (!asked->reported && bms_num_members(asked->shards) + nothers > 1)
 	{

@@ -164,7 +164,6 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	List	   *outer_keys = lsecond_node(List, cscan->custom_exprs);
 	List	   *inner_keys = lthird_node(List, cscan->custom_exprs);
 	int			i = 0;
-	ListCell   *lc;
 
 	state->plan = shard_plan_private_unpack(SHARD_PLAN_KEY_JOIN, cscan->custom_private);
 	state->nkeys = state->plan->nkeys;
@@ -175,8 +174,8 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 
 	state->ncolumns = list_length(state->plan->columns);
 	state->columns = palloc(sizeof(int) * Max(state->ncolumns, 1));
-	foreach(lc, state->plan->columns)
-		state->columns[i++] = lfirst_int(lc);
+	foreach_int(column, state->plan->columns)
+		state->columns[i++] = column;
 
 	/* the sets of keys exist now; the scans below look them up when they are initialized */
 	state->outer = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);

@@ -13,6 +13,7 @@
 
 #include "access/table.h"
 #include "catalog/route.h"
+#include "compat.h"
 #include "executor/scan/key_split.h"
 #include "parser/parse_coerce.h"
 #include "utils/array.h"
@@ -51,10 +52,9 @@ static int
 count_places(const ShardTemplate *template, int paramno)
 {
 	int			count = 0;
-	ListCell   *lc;
 
-	foreach(lc, template)
-		count += IsA(lfirst(lc), Integer) && intVal(lfirst(lc)) == paramno;
+	foreach_ptr(Node, part, template)
+		count += IsA(part, Integer) && intVal(part) == paramno;
 	return count;
 }
 
@@ -62,18 +62,17 @@ ShardKeySplit *
 shard_key_split_create(const ShardScanPlan *plan)
 {
 	Oid			relid = linitial_oid(plan->relids);
-	ListCell   *lc;
 
 	if (OidIsValid(plan->prune_parent))
 		return NULL;			/* a single shard */
-	foreach(lc, plan->prune_quals)
+	foreach_ptr(Node, qual, plan->prune_quals)
 	{
 		int			paramno;
 
 		/* in a table with two levels, a key may be in shards of all partitions */
-		if (!IsA(lfirst(lc), ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1 || shard_map_get(relid) == NULL)
+		if (!IsA(qual, ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1 || shard_map_get(relid) == NULL)
 			continue;
-		paramno = compared_param(lfirst(lc), relid);
+		paramno = compared_param(qual, relid);
 		if (paramno > 0 &&
 			count_places(plan->template, paramno) + count_places(plan->shard_template, paramno) == 1)
 		{

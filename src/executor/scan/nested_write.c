@@ -88,7 +88,6 @@ written_tables(const ShardPermissions *permission)
 {
 	Oid			relid = permission->relid;
 	List	   *result;
-	ListCell   *lc;
 
 	/* row locks require UPDATE, without columns */
 	if ((permission->requiredPerms & WRITES) == 0 ||
@@ -101,13 +100,11 @@ written_tables(const ShardPermissions *permission)
 		result = find_all_inheritors(relid, NoLock, NULL);
 	else
 		result = list_make1_oid(relid);
-	foreach(lc, result)
+	foreach_oid(member, result)
 	{
-		Oid			member = lfirst_oid(lc);
-
 		if (get_rel_relkind(member) != RELKIND_FOREIGN_TABLE &&
 			!(member >= FirstNormalObjectId && get_rel_relkind(member) == RELKIND_RELATION && shard_reference_is(member)))
-			result = foreach_delete_current(result, lc);
+			result = foreach_delete_current(result, member);
 	}
 	return result;
 }
@@ -220,11 +217,8 @@ shard_nested_write_end_transaction(void)
 void
 shard_nested_write_end_level(int level, bool committed)
 {
-	ListCell   *lc;
-
-	foreach(lc, last_writes)
+	foreach_ptr(LastWrite, write, last_writes)
 	{
-		LastWrite  *write = lfirst(lc);
 		LastWrite  *outer;
 
 		if (write->level < level)
@@ -244,7 +238,7 @@ shard_nested_write_end_level(int level, bool committed)
 			add_change(&outer->changed, write->top, write->changed.deletes, write->changed.updates, write->changed.columns);
 			bms_free(write->changed.columns);
 		}
-		last_writes = foreach_delete_current(last_writes, lc);
+		last_writes = foreach_delete_current(last_writes, write);
 		pfree(write);
 	}
 }
@@ -253,23 +247,20 @@ void
 shard_nested_write_finish(const EState *estate)
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
-	ListCell   *lc;
 
 	/* rows of statements that rules add are not counted */
 	if (stmt->commandType == CMD_SELECT || stmt->commandType == CMD_UTILITY || stmt->hasModifyingCTE || !stmt->canSetTag ||
 		estate->es_processed > 0)
 		return;
-	foreach(lc, last_writes)
+	foreach_ptr(LastWrite, write, last_writes)
 	{
-		LastWrite  *write = lfirst(lc);
-
 		if (write->last.cid != estate->es_output_cid || write->level != GetCurrentTransactionNestLevel())
 			continue;
 		if (write->has_before)
 			write->last = write->before;
 		else
 		{
-			last_writes = foreach_delete_current(last_writes, lc);
+			last_writes = foreach_delete_current(last_writes, write);
 			pfree(write);
 		}
 	}
@@ -284,14 +275,13 @@ check_pending(List *permissions)
 	slist_foreach(iter, &pendings)
 	{
 		const ShardPendingRows *pending = slist_container(ShardPendingRows, link, iter.cur);
-		ListCell   *lc;
 
 		/* with the snapshot of the statement that writes these rows, it does not see them */
 		if (!pending->has_rows || !ActiveSnapshotSet() || GetActiveSnapshot()->curcid <= pending->cid)
 			continue;
-		foreach(lc, permissions)
+		foreach_ptr(const ShardPermissions, permission, permissions)
 		{
-			if (shard_map_top(((const ShardPermissions *) lfirst(lc))->relid) == pending->top)
+			if (shard_map_top(permission->relid) == pending->top)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("a function cannot use table \"%s\" now", get_rel_name(pending->top)),

@@ -245,12 +245,11 @@ shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals)
 	BindContext context = {params, econtext};
 	List	   *useful = NIL;
 	Node	   *bound;
-	ListCell   *lc;
 
-	foreach(lc, quals)
+	foreach_ptr(Node, qual, quals)
 	{
-		if (!many_keys_walker(lfirst(lc), params))
-			useful = lappend(useful, lfirst(lc));
+		if (!many_keys_walker(qual, params))
+			useful = lappend(useful, qual);
 	}
 	bound = bind_mutator((Node *) useful, &context);
 

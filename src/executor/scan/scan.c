@@ -107,10 +107,9 @@ List *
 shard_scan_open_rels(const EState *estate, List *relids)
 {
 	List	   *rels = NIL;
-	ListCell   *lc;
 
-	foreach(lc, relids)
-		rels = lappend(rels, table_open(lfirst_oid(lc), NoLock));
+	foreach_oid(relid, relids)
+		rels = lappend(rels, table_open(relid, NoLock));
 	foreach_node(RangeTblEntry, rte, estate->es_range_table)
 	{
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&

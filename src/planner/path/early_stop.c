@@ -80,16 +80,15 @@ is_steady(Oid relid, Index varno, List *clauses)
 	Relation	table;
 	List	   *indexes;
 	bool		result = clauses == NIL;
-	ListCell   *lc;
 
 	if (result)
 		return true;
 	table = table_open(relid, NoLock);
 	indexes = RelationGetIndexList(table);
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
 		/* unique indexes of a sharded parent are markers (ddl/marker.c): not valid, but nodes enforce them */
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 
 		result = result || finds_one_row(index, varno, clauses);
 		index_close(index, AccessShareLock);

@@ -295,22 +295,19 @@ joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDis
 static bool
 joined_on_key(JoinContext *cxt)
 {
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	foreach(lc, cxt->outer->keys)
+	foreach_ptr(ShardDistKey, outer, cxt->outer->keys)
 	{
-		foreach(lc2, cxt->inner->keys)
+		foreach_ptr(ShardDistKey, inner, cxt->inner->keys)
 		{
 			int			keyno = 0;
 
 			while (keyno < cxt->outer->nkeycols &&
-				   joined_on_column(cxt, lfirst(lc), lfirst(lc2), keyno))
+				   joined_on_column(cxt, outer, inner, keyno))
 				keyno++;
 			if (keyno == cxt->outer->nkeycols && keyno > 0)
 			{
-				cxt->outer_key = lfirst(lc);
-				cxt->inner_key = lfirst(lc2);
+				cxt->outer_key = outer;
+				cxt->inner_key = inner;
 				return true;
 			}
 		}
@@ -350,13 +347,12 @@ static List *
 make_nullable(List *keys)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, keys)
+	foreach_ptr(ShardDistKey, original, keys)
 	{
 		ShardDistKey *key = palloc(sizeof(ShardDistKey));
 
-		*key = *(ShardDistKey *) lfirst(lc);
+		*key = *original;
 		key->nullable = true;
 		result = lappend(result, key);
 	}
@@ -492,11 +488,9 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 static bool
 has_inequality(const JoinContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, cxt->own)
+	foreach_node(RestrictInfo, rinfo, cxt->own)
 	{
-		if (lfirst_node(RestrictInfo, lc)->mergeopfamilies == NIL)
+		if (rinfo->mergeopfamilies == NIL)
 			return true;
 	}
 	return false;

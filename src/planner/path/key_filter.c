@@ -163,7 +163,6 @@ static bool
 query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
 {
 	List	   *distinct_exprs = NIL;
-	ListCell   *lc;
 
 	if (query->limit != NULL || query->windows != NIL || query->distinct_on != NIL)
 		return false;
@@ -171,8 +170,8 @@ query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
 		return false;
 	if (!query->distinct)
 		return true;
-	foreach(lc, query->tlist)
-		distinct_exprs = lappend(distinct_exprs, lfirst_node(TargetEntry, lc)->expr);
+	foreach_node(TargetEntry, entry, query->tlist)
+		distinct_exprs = lappend(distinct_exprs, entry->expr);
 	return filters_keep_remote_groups(keys, exprs, distinct_exprs);
 }
 
@@ -180,16 +179,13 @@ query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
 static bool
 filters_shard_key(const ShardRelInfo *info, List *exprs)
 {
-	ListCell   *lc;
-	ListCell   *lc2;
-
 	if (info->nkeycols != 1)
 		return false;
-	foreach(lc, info->keys)
+	foreach_ptr(ShardDistKey, key, info->keys)
 	{
-		foreach(lc2, exprs)
+		foreach_ptr(Expr, expr, exprs)
 		{
-			if (shard_relinfo_same_expr(linitial(((ShardDistKey *) lfirst(lc))->exprs), lfirst(lc2)))
+			if (shard_relinfo_same_expr(linitial(key->exprs), expr))
 				return true;
 		}
 	}
@@ -239,7 +235,6 @@ keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 	bool		result = false;
 	Relation	table;
 	List	   *indexes;
-	ListCell   *lc;
 
 	if (info->kind != SHARD_REL_SCAN || info->map == NULL || nkeys < UNSEEN_MIN_KEYS ||
 		rel->tuples < UNSEEN_MIN_ROWS * info->map->nshards || !IsA(column, Var) ||
@@ -247,8 +242,8 @@ keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 		return false;
 	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	indexes = RelationGetIndexList(table);
-	foreach(lc, indexes)
-		result = result || index_serves_key(lfirst_oid(lc), column->varattno, key);
+	foreach_oid(indexid, indexes)
+		result = result || index_serves_key(indexid, column->varattno, key);
 	list_free(indexes);
 	table_close(table, NoLock);
 	return result;
@@ -352,14 +347,13 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 	List	   *sub_exprs = NIL;
 	Path	   *child;
 	SubqueryScanPath *copy;
-	ListCell   *lc;
 
 	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL ||
 		subroot->parse->setOperations != NULL)
 		return NULL;
-	foreach(lc, exprs)
+	foreach_ptr(Expr, key_expr, exprs)
 	{
-		Expr	   *expr = shard_route_strip_relabel(lfirst(lc));
+		Expr	   *expr = shard_route_strip_relabel(key_expr);
 		TargetEntry *entry;
 
 		if (!IsA(expr, Var) || ((Var *) expr)->varno != rel->relid || ((Var *) expr)->varattno <= 0)
@@ -368,10 +362,10 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 		if (entry == NULL || contain_volatile_functions((Node *) entry->expr) ||
 			expression_returns_set((Node *) entry->expr))
 			return NULL;
-		if (IsA(lfirst(lc), RelabelType))
+		if (IsA(key_expr, RelabelType))
 		{
 			/* the outermost RelabelType decides type and collation */
-			RelabelType *relabel = copyObject(lfirst(lc));
+			RelabelType *relabel = copyObject((RelabelType *) key_expr);
 
 			relabel->arg = copyObject(entry->expr);
 			sub_exprs = lappend(sub_exprs, relabel);
@@ -457,7 +451,6 @@ shard_key_filter_info(PlannerInfo *root, const ForeignPath *path, const ShardRel
 	foreach_ptr(DefElem, elem, path->fdw_private)
 	{
 		ShardRelInfo *result;
-		ListCell   *lc2;
 
 		if (!IsA(elem, DefElem) || strcmp(elem->defname, FILTER_NAME) != 0)
 			continue;
@@ -473,8 +466,8 @@ shard_key_filter_info(PlannerInfo *root, const ForeignPath *path, const ShardRel
 			*result->query = *info->query;
 			result->query->from = result->from;
 		}
-		foreach(lc2, (List *) elem->arg)
-			add_filter(root, result, lfirst(lc2));
+		foreach_ptr(KeyFilter, filter, (List *) elem->arg)
+			add_filter(root, result, filter);
 		return result;
 	}
 	return info;

@@ -352,19 +352,17 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 			 List **keys, ShardKeyedPath *best)
 {
 	List	   *usable = NIL;
-	ListCell   *lc;
 
 	best->path = NULL;
 	foreach_ptr(ShardKeyClause, key, *keys)
 	{
 		bool		found = false;
-		ListCell   *lc2;
 
-		foreach(lc2, innerrel->pathlist)
+		foreach_ptr(Path, path, innerrel->pathlist)
 		{
 			ShardKeyedPath	keyed = {.fraction = 1, .nkeys = outer_rows};
 
-			if (shard_key_filter_path(root, lfirst(lc2), list_make1(key), list_make1(key->inner),
+			if (shard_key_filter_path(root, path, list_make1(key), list_make1(key->inner),
 						 &keyed) != NULL)
 			{
 				found = true;
@@ -378,15 +376,14 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 		return false;
 
 	best->fraction = filtered_fraction(root, outerrel, outer_rows, innerrel, usable);
-	foreach(lc, innerrel->pathlist)
+	foreach_ptr(Path, path, innerrel->pathlist)
 	{
 		ShardKeyedPath	keyed = {.fraction = best->fraction, .nkeys = outer_rows};
 		List	   *exprs = NIL;
-		ListCell   *lc2;
 
-		foreach(lc2, usable)
-			exprs = lappend(exprs, ((ShardKeyClause *) lfirst(lc2))->inner);
-		keyed.path = shard_key_filter_path(root, lfirst(lc), usable, exprs, &keyed);
+		foreach_ptr(ShardKeyClause, clause, usable)
+			exprs = lappend(exprs, clause->inner);
+		keyed.path = shard_key_filter_path(root, path, usable, exprs, &keyed);
 		if (keyed.path != NULL &&
 			(best->path == NULL || keyed.path->total_cost < best->path->total_cost))
 			*best = keyed;

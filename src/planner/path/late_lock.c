@@ -99,13 +99,11 @@ shard_late_lock_leave(ShardLateLocks outer)
 static bool
 is_among(Oid relid, List *tables)
 {
-	ListCell   *lc;
-
 	if (list_member_oid(tables, relid))
 		return true;
-	foreach(lc, get_partition_ancestors(relid))
+	foreach_oid(ancestor, get_partition_ancestors(relid))
 	{
-		if (list_member_oid(tables, lfirst_oid(lc)))
+		if (list_member_oid(tables, ancestor))
 			return true;
 	}
 	return false;

@@ -86,17 +86,15 @@ is_served_by_index(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	List	   *indexes = RelationGetIndexList(table);
 	bool		result = false;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 
 		/* unique indexes of a sharded parent are markers (ddl/marker.c), which are not valid */
-		foreach(lc2, (index->rd_index->indisvalid || index->rd_index->indisunique) &&
+		foreach_node(RestrictInfo, rinfo, (index->rd_index->indisvalid || index->rd_index->indisunique) &&
 				RelationGetIndexPredicate(index) == NIL ? info->remote_conds : NIL)
-			result = result || clause_uses_index((Node *) lfirst_node(RestrictInfo, lc2)->clause,
+			result = result || clause_uses_index((Node *) rinfo->clause,
 												 rel->relid, index);
 		index_close(index, AccessShareLock);
 		if (result)

@@ -136,10 +136,9 @@ fixes_key(List *clauses, int natts, const AttrNumber *attnos, const Oid *opfamil
 	for (int i = 0; i < natts; i++)
 	{
 		bool		found = false;
-		ListCell   *lc;
 
-		foreach(lc, clauses)
-			found |= attnos[i] != 0 && is_key_equality(lfirst(lc), attnos[i], opfamilies[i], strategy);
+		foreach_ptr(Node, clause, clauses)
+			found |= attnos[i] != 0 && is_key_equality(clause, attnos[i], opfamilies[i], strategy);
 		if (!found)
 			return false;
 	}
@@ -265,7 +264,6 @@ shard_prune_child_quals(PlannerInfo *root, Index rtindex, const ShardRelInfo *in
 {
 	const AppendRelInfo *appinfo = root->append_rel_array ? root->append_rel_array[rtindex] : NULL;
 	List	   *quals = NIL;
-	ListCell   *lc;
 
 	if (appinfo == NULL || select->params == NIL || shard_map_get(appinfo->parent_reloid) == NULL)
 		return NIL;
@@ -275,7 +273,7 @@ shard_prune_child_quals(PlannerInfo *root, Index rtindex, const ShardRelInfo *in
 			return NIL;
 	}
 	*parent = appinfo->parent_reloid;
-	foreach(lc, extract_actual_clauses(info->remote_conds, false))
-		quals = lappend(quals, shard_select_prune_clause(select, lfirst(lc)));
+	foreach_ptr(Node, clause, extract_actual_clauses(info->remote_conds, false))
+		quals = lappend(quals, shard_select_prune_clause(select, clause));
 	return quals;
 }

@@ -177,12 +177,11 @@ fill_key(ShardRelInfo *info)
 static void
 take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleClause *sample)
 {
-	ListCell   *lc;
 	bool		can_be_sent = sample->tsmhandler < FirstGenbkiObjectId &&
 		(sample->repeatable == NULL || shard_shippable_expr(root, rel->relids, sample->repeatable));
 
-	foreach(lc, sample->args)
-		can_be_sent = can_be_sent && shard_shippable_expr(root, rel->relids, (Expr *) lfirst(lc));
+	foreach_ptr(Expr, arg, sample->args)
+		can_be_sent = can_be_sent && shard_shippable_expr(root, rel->relids, arg);
 	if (!can_be_sent)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -261,15 +260,14 @@ static bool
 needs_system_columns(RelOptInfo *rel)
 {
 	Bitmapset  *columns = NULL;
-	ListCell   *lc;
 
 	for (AttrNumber attno = rel->min_attr; attno < 0; attno++)
 	{
 		if (!bms_is_empty(rel->attr_needed[attno - rel->min_attr]))
 			return true;
 	}
-	foreach(lc, rel->baserestrictinfo)
-		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &columns);
+	foreach_node(RestrictInfo, rinfo, rel->baserestrictinfo)
+		pull_varattnos((Node *) rinfo->clause, rel->relid, &columns);
 	return bms_next_member(columns, -1) >= 0 &&
 		bms_next_member(columns, -1) < 0 - FirstLowInvalidHeapAttributeNumber;
 }
@@ -356,11 +354,9 @@ static bool
 class_has_key_equality(const EquivalenceClass *ec, const ShardRelInfo *info, int keyno,
 					   const EquivalenceMember *left, const EquivalenceMember *right)
 {
-	ListCell   *lc;
-
-	foreach(lc, ec->ec_opfamilies)
+	foreach_oid(opfamily, ec->ec_opfamilies)
 	{
-		Oid			eqop = get_opfamily_member(lfirst_oid(lc), left->em_datatype,
+		Oid			eqop = get_opfamily_member(opfamily, left->em_datatype,
 											   right->em_datatype, BTEqualStrategyNumber);
 
 		if (OidIsValid(eqop) && is_key_equality(info, keyno, eqop))
@@ -435,13 +431,12 @@ shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops)
 	foreach_ptr(ShardDistKey, key, info->keys)
 	{
 		int			keyno = 0;
-		ListCell   *lc2;
 
 		if (key->nullable)
 			continue;
-		foreach(lc2, key->exprs)
+		foreach_ptr(Expr, key_expr, key->exprs)
 		{
-			if (!has_key_column(info, keyno, lfirst(lc2), exprs, eqops))
+			if (!has_key_column(info, keyno, key_expr, exprs, eqops))
 				break;
 			keyno++;
 		}

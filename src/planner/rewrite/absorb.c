@@ -66,10 +66,9 @@ static Bitmapset *
 condition_columns(const RelOptInfo *rel)
 {
 	Bitmapset  *columns = NULL;
-	ListCell   *lc;
 
-	foreach(lc, rel->baserestrictinfo)
-		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &columns);
+	foreach_node(RestrictInfo, rinfo, rel->baserestrictinfo)
+		pull_varattnos((Node *) rinfo->clause, rel->relid, &columns);
 	return columns;
 }
 
@@ -109,14 +108,13 @@ make_keys(const ShardRelInfo *info, List *tlist, Index rtindex)
 	foreach_ptr(const ShardDistKey, key, info->keys)
 	{
 		ShardDistKey *named = palloc0(sizeof(ShardDistKey));
-		ListCell   *lc2;
 
 		named->nullable = key->nullable;
-		foreach(lc2, key->exprs)
+		foreach_ptr(Expr, expr, key->exprs)
 		{
 			foreach_node(TargetEntry, entry, tlist)
 			{
-				if (!shard_relinfo_same_expr(entry->expr, lfirst(lc2)))
+				if (!shard_relinfo_same_expr(entry->expr, expr))
 					continue;
 				named->exprs = lappend(named->exprs, makeVarFromTargetEntry(rtindex, entry));
 				break;
@@ -156,11 +154,10 @@ static bool
 take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub, ShardFrom *from)
 {
 	OutsideContext cxt = {from->query->tlist, rel->relid};
-	ListCell   *lc;
 
-	foreach(lc, sub->local_having)
+	foreach_ptr(Node, expr, sub->local_having)
 	{
-		Node	   *condition = outside_mutator(lfirst(lc), &cxt);
+		Node	   *condition = outside_mutator(expr, &cxt);
 
 		if (contain_window_function(condition) ||
 			!bms_is_subset(pull_varnos(root, condition), rel->relids) ||

@@ -377,11 +377,9 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 bool
 shard_correlated_has_full_join(const Query *query)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->cteList)
+	foreach_node(CommonTableExpr, cte, query->cteList)
 	{
-		Node	   *ctequery = lfirst_node(CommonTableExpr, lc)->ctequery;
+		Node	   *ctequery = cte->ctequery;
 
 		if (IsA(ctequery, Query) && shard_correlated_has_full_join((Query *) ctequery))
 			return true;
@@ -414,20 +412,19 @@ shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorre
 	Query	   *sub = castNode(Query, sublink->subselect);
 	List	   *quals;
 	LevelsContext levels;
-	ListCell   *lc;
 
 	if (!has_right_form(sub) || contain_volatile_functions((Node *) sub) ||
 		!has_sharded(sub))
 		return false;
 
 	quals = shard_query_conditions(sub->jointree->quals);
-	foreach(lc, quals)
+	foreach_ptr(Node, qual, quals)
 	{
-		levels = find_levels(lfirst(lc));
-		if (levels.beyond || (levels.outer && !take_clause(lfirst(lc), result)))
+		levels = find_levels(qual);
+		if (levels.beyond || (levels.outer && !take_clause((Expr *) qual, result)))
 			return false;
 		if (!levels.outer)
-			result->others = lappend(result->others, lfirst(lc));
+			result->others = lappend(result->others, qual);
 	}
 	if (result->clauses == NIL)
 		return false;

@@ -56,11 +56,10 @@ group_query(Query *sub, const ShardCorrelated *parts)
 {
 	List	   *tlist = NIL;
 	int			resno = 0;
-	ListCell   *lc;
 
-	foreach(lc, parts->inner_exprs)
+	foreach_ptr(Expr, expr, parts->inner_exprs)
 	{
-		TargetEntry *entry = makeTargetEntry(copyObject(lfirst(lc)), resno + 1,
+		TargetEntry *entry = makeTargetEntry(copyObject(expr), resno + 1,
 											 psprintf("k%d", resno + 1), false);
 		SortGroupClause *clause = makeNode(SortGroupClause);
 
@@ -71,10 +70,10 @@ group_query(Query *sub, const ShardCorrelated *parts)
 		tlist = lappend(tlist, entry);
 		sub->groupClause = lappend(sub->groupClause, clause);
 	}
-	foreach(lc, parts->aggs)
+	foreach_ptr(Expr, agg, parts->aggs)
 	{
 		resno++;
-		tlist = lappend(tlist, makeTargetEntry(copyObject(lfirst(lc)), resno,
+		tlist = lappend(tlist, makeTargetEntry(copyObject(agg), resno,
 											   psprintf("agg%d", resno - list_length(parts->inner_exprs)),
 											   false));
 	}
@@ -110,11 +109,10 @@ join_condition(Index rtindex, const Query *sub, const ShardCorrelated *parts)
 {
 	List	   *clauses = NIL;
 	int			i = 0;
-	ListCell   *lc;
 
-	foreach(lc, parts->clauses)
+	foreach_node(OpExpr, clause, parts->clauses)
 	{
-		OpExpr	   *op = copyObject(lfirst_node(OpExpr, lc));
+		OpExpr	   *op = copyObject(clause);
 		bool		inner_first = list_nth_int(parts->inner_first, i++);
 		Node	   *outer = inner_first ? lsecond(op->args) : linitial(op->args);
 		Node	   *inner = (Node *) group_column(rtindex, sub, i);
@@ -135,10 +133,9 @@ add_join(Query *query, Query *sub, const ShardCorrelated *parts, Index *rtindex,
 	JoinExpr   *join = makeNode(JoinExpr);
 	RangeTblRef *ref = makeNode(RangeTblRef);
 	List	   *names = NIL;
-	ListCell   *lc;
 
-	foreach(lc, sub->targetList)
-		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
+	foreach_node(TargetEntry, entry, sub->targetList)
+		names = lappend(names, makeString(pstrdup(entry->resname)));
 	sub_rte->rtekind = RTE_SUBQUERY;
 	sub_rte->subquery = sub;
 	*rtindex = add_rte(query, sub_rte, makeAlias("groups", names));
@@ -194,11 +191,10 @@ target_mutator(Node *node, TargetContext *cxt)
 	{
 		int			resno = list_length(cxt->parts->inner_exprs) + 1;
 		Var		   *var;
-		ListCell   *lc;
 
-		foreach(lc, cxt->parts->aggs)
+		foreach_ptr(Node, agg, cxt->parts->aggs)
 		{
-			if (equal(lfirst(lc), node))
+			if (equal(agg, node))
 				break;
 			resno++;
 		}
@@ -336,14 +332,13 @@ static Node *
 replace_in_where(Node *quals, ReplaceContext *cxt)
 {
 	List	   *clauses = NIL;
-	ListCell   *lc;
 
 	if (is_exists(quals) || (is_notclause(quals) && is_exists((Node *) get_notclausearg(quals))))
 		return quals;
 	if (!is_andclause(quals))
 		return replace_mutator(quals, cxt);
-	foreach(lc, ((BoolExpr *) quals)->args)
-		clauses = lappend(clauses, replace_in_where(lfirst(lc), cxt));
+	foreach_ptr(Node, clause, ((BoolExpr *) quals)->args)
+		clauses = lappend(clauses, replace_in_where(clause, cxt));
 	return (Node *) make_andclause(clauses);
 }
 

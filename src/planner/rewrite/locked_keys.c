@@ -114,12 +114,8 @@ rewrite_quals(Node *quals)
 static CommonTableExpr *
 find_cte(List *levels, const RangeTblEntry *rte)
 {
-	ListCell   *lc;
-
-	foreach(lc, rte->ctelevelsup < list_length(levels) ? list_nth_node(Query, levels, rte->ctelevelsup)->cteList : NIL)
+	foreach_node(CommonTableExpr, cte, rte->ctelevelsup < list_length(levels) ? list_nth_node(Query, levels, rte->ctelevelsup)->cteList : NIL)
 	{
-		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
 		if (strcmp(cte->ctename, rte->ctename) == 0)
 			return cte;
 	}
@@ -339,7 +335,6 @@ implied_by(List *levels, Node *quals, List **joins)
 {
 	List	   *found = NIL;
 	Node	   *one = NULL;
-	ListCell   *lc;
 
 	if (quals == NULL)
 		return NIL;
@@ -347,8 +342,8 @@ implied_by(List *levels, Node *quals, List **joins)
 		one = implied(levels, castNode(OpExpr, quals));
 	else if (is_andclause(quals))
 	{
-		foreach(lc, castNode(BoolExpr, quals)->args)
-			found = list_concat(found, implied_by(levels, lfirst(lc), joins));
+		foreach_ptr(Node, qual, castNode(BoolExpr, quals)->args)
+			found = list_concat(found, implied_by(levels, qual, joins));
 	}
 	if (one == NULL)
 		return found;
@@ -390,11 +385,10 @@ rewrite_query(List *levels)
 	Query	   *query = linitial_node(Query, levels);
 	List	   *joins = NIL;
 	List	   *more;
-	ListCell   *lc;
 
-	foreach(lc, query->cteList)
+	foreach_node(CommonTableExpr, statement, query->cteList)
 	{
-		Node	   *cte = lfirst_node(CommonTableExpr, lc)->ctequery;
+		Node	   *cte = statement->ctequery;
 
 		if (IsA(cte, Query))
 			rewrite_query(lcons(cte, list_copy(levels)));
@@ -404,8 +398,8 @@ rewrite_query(List *levels)
 		return;
 	query->jointree->quals = rewrite_quals(query->jointree->quals);
 	more = implied_by(levels, query->jointree->quals, &joins);
-	foreach(lc, joins)
-		drop_join(query, lfirst_node(OpExpr, lc));
+	foreach_node(OpExpr, join, joins)
+		drop_join(query, join);
 	if (query->jointree->quals != NULL)
 		more = lcons(query->jointree->quals, more);
 	query->jointree->quals = more != NIL ? (Node *) make_ands_explicit(more) : NULL;

@@ -82,17 +82,15 @@ sharded_map(RangeTblEntry *rte)
 static bool
 reads_sharded(const Query *query)
 {
-	ListCell   *lc;
-
 	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
 		if (sharded_map(rte) != NULL ||
 			(rte->rtekind == RTE_SUBQUERY && reads_sharded(rte->subquery)))
 			return true;
 	}
-	foreach(lc, query->cteList)
+	foreach_node(CommonTableExpr, statement, query->cteList)
 	{
-		Node	   *cte = lfirst_node(CommonTableExpr, lc)->ctequery;
+		Node	   *cte = statement->ctequery;
 
 		if (IsA(cte, Query) && reads_sharded((Query *) cte))
 			return true;
@@ -498,10 +496,9 @@ set_outer(Query *query, Query *inner, List *tlist, Node *having)
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
 	RangeTblRef *ref = makeNode(RangeTblRef);
 	List	   *names = NIL;
-	ListCell   *lc;
 
-	foreach(lc, inner->targetList)
-		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
+	foreach_node(TargetEntry, entry, inner->targetList)
+		names = lappend(names, makeString(pstrdup(entry->resname)));
 	rte->rtekind = RTE_SUBQUERY;
 	rte->subquery = inner;
 	rte->eref = makeAlias("groups", names);
@@ -526,7 +523,6 @@ split_level(Query *query)
 	List	   *tlist;
 	List	   *group_clause;
 	Node	   *having;
-	ListCell   *lc;
 
 	if (!has_right_form(query))
 		return;
@@ -538,9 +534,9 @@ split_level(Query *query)
 	if (cxt.refused || cxt.distinct_args == NIL || !cxt.counts_duplicates ||
 		(query->cteList != NIL && (checkExprHasSubLink((Node *) tlist) || checkExprHasSubLink(having))))
 		return;
-	foreach(lc, query->groupClause)
+	foreach_node(SortGroupClause, clause, query->groupClause)
 	{
-		Expr	   *expr = (Expr *) get_sortgroupclause_expr(lfirst_node(SortGroupClause, lc), tlist);
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
 
 		if (is_shard_key(query, expr))
 			return;

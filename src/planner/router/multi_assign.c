@@ -24,14 +24,11 @@ select_column(const SubLink *sublink, int column)
 	List	   *others = NIL;
 	TargetEntry *selected = NULL;
 	int			number = 0;
-	ListCell   *lc;
 
 	result->subLinkType = EXPR_SUBLINK;
 	result->subLinkId = 0;
-	foreach(lc, query->targetList)
+	foreach_node(TargetEntry, entry, query->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (!entry->resjunk && ++number == column)
 			selected = entry;
 		else
@@ -41,8 +38,8 @@ select_column(const SubLink *sublink, int column)
 		}
 	}
 	query->targetList = lcons(selected, others);	/* the first entry is the value of the sub-select */
-	foreach(lc, query->targetList)
-		lfirst_node(TargetEntry, lc)->resno = foreach_current_index(lc) + 1;
+	foreach_node(TargetEntry, entry, query->targetList)
+		entry->resno = foreach_current_index(entry) + 1;
 	return (Node *) result;
 }
 
@@ -50,15 +47,14 @@ static Node *
 split_mutator(Node *node, List *targets)
 {
 	Param	   *param = (Param *) node;
-	ListCell   *lc;
 
 	if (node == NULL)
 		return NULL;
 	if (!IsA(node, Param) || param->paramkind != PARAM_MULTIEXPR)
 		return expression_tree_mutator(node, split_mutator, targets);
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		SubLink    *sublink = (SubLink *) lfirst_node(TargetEntry, lc)->expr;
+		SubLink    *sublink = (SubLink *) entry->expr;
 
 		if (IsA(sublink, SubLink) && sublink->subLinkType == MULTIEXPR_SUBLINK &&
 			sublink->subLinkId == param->paramid >> 16)

@@ -170,9 +170,8 @@ static bool
 inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, List *attnos)
 {
 	List	   *columns = NIL;
-	ListCell   *lc;
 
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 	{
 		AttrNumber	found = InvalidAttrNumber;
 		int			position = 0;
@@ -182,7 +181,7 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 			Var		   *value;
 
 			position++;
-			if (entry->resno != lfirst_int(lc))
+			if (entry->resno != attno)
 				continue;
 			value = list_nth(values, position - 1);
 			if (IsA(value, Var) && value->varno == INDEX_VAR)
@@ -190,9 +189,9 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 		}
 		columns = lappend_int(columns, found);
 	}
-	foreach(lc, plan->key_columns)
+	foreach_ptr(List, key, plan->key_columns)
 	{
-		if (equal(lfirst(lc), columns))
+		if (equal(key, columns))
 			return true;
 	}
 	return false;
@@ -271,7 +270,6 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	Oid			target;
 	Oid			user;
 	const char *reason;
-	ListCell   *lc;
 
 	if (!is_candidate(query))
 		return NULL;
@@ -307,9 +305,9 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 		return refuse("rows that are inserted on other shards than they are read on");
 
 	/* the text also has tables that the planner may have removed from the SELECT */
-	foreach(lc, text->relids)
+	foreach_oid(relid, text->relids)
 	{
-		if (!shard_colocated(target, lfirst_oid(lc)))
+		if (!shard_colocated(target, relid))
 			return refuse("tables that are not colocated");
 	}
 

@@ -175,11 +175,10 @@ is_unique(Oid relid, List *keys)
 	Relation	rel = table_open(relid, NoLock);
 	List	   *indexes = RelationGetIndexList(rel);
 	bool		result = false;
-	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach_oid(indexid, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	index = index_open(indexid, AccessShareLock);
 		bool		all = index->rd_index->indisunique && index->rd_rel->relam == BTREE_AM_OID && index->rd_index->indimmediate &&
 			RelationGetIndexPredicate(index) == NIL && index->rd_index->indnkeyatts > 0;
 
@@ -274,7 +273,6 @@ keys_of_join(QueueParts *parts, Query *query, int rtindex)
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
 	Node	   *quals = query->jointree->quals;
 	List	   *keys = NIL;
-	ListCell   *lc;
 
 	if (rte->rtekind == RTE_CTE && rte->ctelevelsup == 0 && list_length(query->cteList) == 1 &&
 		linitial_node(CommonTableExpr, query->cteList)->cterefcount == 1 && !linitial_node(CommonTableExpr, query->cteList)->cterecursive)
@@ -283,9 +281,8 @@ keys_of_join(QueueParts *parts, Query *query, int rtindex)
 		check_select(parts, rte->subquery);
 	else
 		refuse(parts, "other tables");
-	foreach(lc, parts->reason || quals == NULL ? NIL : is_andclause(quals) ? castNode(BoolExpr, quals)->args : list_make1(quals))
+	foreach_ptr(OpExpr, expr, parts->reason || quals == NULL ? NIL : is_andclause(quals) ? castNode(BoolExpr, quals)->args : list_make1(quals))
 	{
-		OpExpr	   *expr = lfirst(lc);
 		AttrNumber	target;
 		int			other = 1;
 
@@ -395,16 +392,15 @@ candidates_query(Query *select)
 {
 	Query	   *query = copyObject(select);
 	List	   *tlist = NIL;
-	ListCell   *lc;
 
 	query->rowMarks = NIL;
 	query->hasForUpdate = false;
 	query->limitCount = NULL;
 	/* the replacement for the table has fewer columns, so column aliases of the statement do not fit */
 	linitial_node(RangeTblEntry, query->rtable)->alias = NULL;
-	foreach(lc, query->sortClause)
+	foreach_node(SortGroupClause, clause, query->sortClause)
 	{
-		TargetEntry *entry = get_sortgroupclause_tle(lfirst_node(SortGroupClause, lc), query->targetList);
+		TargetEntry *entry = get_sortgroupclause_tle(clause, query->targetList);
 
 		entry->resjunk = false;
 		entry->resno = list_length(tlist) + 1;

@@ -148,14 +148,12 @@ shard_route_scope_add(ShardRouteScope *scope, ShardRouteTerm left, ShardRouteTer
 static void
 add_condition(ShardRouteScope *scope, ShardRouteLevel *level, Node *condition)
 {
-	ListCell   *lc;
-
 	if (condition == NULL)
 		return;
 	if (IsA(condition, List))
 	{
-		foreach(lc, (List *) condition)
-			add_condition(scope, level, lfirst(lc));
+		foreach_ptr(Node, part, (List *) condition)
+			add_condition(scope, level, part);
 	}
 	else if (is_andclause(condition))
 		add_condition(scope, level, (Node *) ((BoolExpr *) condition)->args);
@@ -239,12 +237,11 @@ export_values_lists(ShardRouteScope *scope, ShardRouteLevel *level, int varno, R
 		ShardRouteTerm	column = {level, varno, i + 1, NULL};
 		ShardRouteTerm	value;
 		bool		same = true;
-		ListCell   *lc;
 
 		if (!shard_route_scope_term(level, list_nth(first, i), &value) || value.level != NULL)
 			continue;
-		foreach(lc, rte->values_lists)
-			same &= equal(list_nth((List *) lfirst(lc), i), value.value);
+		foreach_ptr(List, row, rte->values_lists)
+			same &= equal(list_nth(row, i), value.value);
 		if (same)
 			shard_route_scope_add(scope, column, value, InvalidOid, InvalidOid);
 	}
@@ -304,10 +301,8 @@ collect_jointree(ShardRouteLevel *level, Node *node, ShardRouteScope *scope)
 		collect_item(level, ((RangeTblRef *) node)->rtindex, scope);
 	else if (IsA(node, FromExpr))
 	{
-		ListCell   *lc;
-
-		foreach(lc, ((FromExpr *) node)->fromlist)
-			collect_jointree(level, lfirst(lc), scope);
+		foreach_ptr(Node, item, ((FromExpr *) node)->fromlist)
+			collect_jointree(level, item, scope);
 		add_condition(scope, level, ((FromExpr *) node)->quals);
 	}
 	else
@@ -343,11 +338,9 @@ collect_jointree(ShardRouteLevel *level, Node *node, ShardRouteScope *scope)
 static bool
 inserts_unmatched(const Query *query)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->mergeActionList)
+	foreach_node(MergeAction, action, query->mergeActionList)
 	{
-		if (lfirst_node(MergeAction, lc)->commandType == CMD_INSERT)
+		if (action->commandType == CMD_INSERT)
 			return true;
 	}
 	return false;
@@ -363,12 +356,11 @@ collect_merge(ShardRouteLevel *level)
 	Query	   *query = level->query;
 	Node	  **condition = shard_query_merge_condition(query);
 	ShardRouteScope *scope = level->scope;
-	ListCell   *lc;
 
 	if (inserts_unmatched(query))
 		scope = make_scope(level->scope);
-	foreach(lc, query->jointree->fromlist)
-		collect_jointree(level, lfirst(lc), level->scope);
+	foreach_ptr(Node, item, query->jointree->fromlist)
+		collect_jointree(level, item, level->scope);
 	add_condition(scope, level, condition ? *condition : query->jointree->quals);
 	level->scopes[query->resultRelation] = scope;
 }
@@ -439,7 +431,6 @@ shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
 			{
 				ShardRouteTerm  *other;
 				bool		seen = false;
-				ListCell   *lc2;
 
 				if (same_column(&equality->left, term))
 					other = &equality->right;
@@ -455,8 +446,8 @@ shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
 						return other->value;
 					continue;
 				}
-				foreach(lc2, known)
-					seen |= same_column(lfirst(lc2), other);
+				foreach_ptr(ShardRouteTerm, column, known)
+					seen |= same_column(column, other);
 				if (!seen)
 					known = lappend(known, other);
 			}

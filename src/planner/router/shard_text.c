@@ -18,6 +18,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
@@ -114,7 +115,6 @@ reduce_condition(Node *node, ShardTextContext *cxt)
 {
 	BoolExpr   *expr = (BoolExpr *) node;
 	List	   *args = NIL;
-	ListCell   *lc;
 
 	if (IsA(node, OpExpr) && is_comparison((OpExpr *) node, cxt))
 	{
@@ -126,9 +126,9 @@ reduce_condition(Node *node, ShardTextContext *cxt)
 	}
 	if (!IsA(node, BoolExpr) || expr->boolop == NOT_EXPR)
 		return reduce_value(node, cxt);
-	foreach(lc, expr->args)
+	foreach_ptr(Node, part, expr->args)
 	{
-		Node	   *arg = reduce_condition(lfirst(lc), cxt);
+		Node	   *arg = reduce_condition(part, cxt);
 
 		if (!is_false(arg))
 			args = lappend(args, arg);
@@ -145,15 +145,14 @@ static Node *
 reduce_case(CaseExpr *expr, ShardTextContext *cxt)
 {
 	CaseExpr   *result = makeNode(CaseExpr);
-	ListCell   *lc;
 
 	*result = *expr;
 	result->args = NIL;
-	foreach(lc, expr->args)
+	foreach_node(CaseWhen, original, expr->args)
 	{
 		CaseWhen   *arm = makeNode(CaseWhen);
 
-		*arm = *lfirst_node(CaseWhen, lc);
+		*arm = *original;
 		arm->expr = (Expr *) reduce_condition((Node *) arm->expr, cxt);
 		if (is_false((Node *) arm->expr))
 			continue;

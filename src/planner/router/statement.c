@@ -109,16 +109,15 @@ static void
 depend_on_shards(PlannedStmt *stmt, List *shards, List *relids)
 {
 	List	   *seen = NIL;
-	ListCell   *lc;
 
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
 		const ShardMap *map;
 
-		if (list_member_oid(seen, lfirst_oid(lc)))
+		if (list_member_oid(seen, relid))
 			continue;
-		seen = lappend_oid(seen, lfirst_oid(lc));
-		map = shard_map_get_levels(lfirst_oid(lc), true);
+		seen = lappend_oid(seen, relid);
+		map = shard_map_get_levels(relid, true);
 		if (map != NULL && map->nparts > 0 && shards != NIL)
 			stmt->relationOids = list_concat(stmt->relationOids, shards);
 		else
@@ -329,12 +328,11 @@ shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPl
 {
 	List	   *params = list_copy(text->params);
 	PlannedStmt *stmt;
-	ListCell   *lc;
 
 	fill_plan(plan, query, text);
 	plan->key_params = NIL;
-	foreach(lc, keys)
-		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, lfirst(lc)));
+	foreach_ptr(Node, key, keys)
+		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, key));
 	stmt = make_stmt(query, SHARD_STATEMENT_NAME, params, shard_plan_private_pack(SHARD_PLAN_STATEMENT, plan), plan->returns_rows);
 	depend_on_shards(stmt, plan->shards, text->relids);
 	return stmt;

@@ -283,27 +283,24 @@ not_free_walker(Node *node, void *arg)
 static void
 find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
 {
-	ListCell   *lc;
-
 	entry->is_free = palloc0(sizeof(bool) * Max(key->nconstants, 1));
 	entry->param_constants = palloc(sizeof(int) * Max(list_length(entry->sources), 1));
-	foreach(lc, entry->sources)
+	foreach_ptr(const Const, con, entry->sources)
 	{
-		const Const *con = lfirst(lc);
 		int			number = IsA(con, Const) ? constant_number(con, key->nconstants) : -1;
 
 		if (number >= 0 && !equal(con, key->constants[number]))
 			number = -1;
-		entry->param_constants[foreach_current_index(lc)] = number;
+		entry->param_constants[foreach_current_index(con)] = number;
 		if (number >= 0)
 			entry->is_free[number] = true;
 	}
 
 	/* constants within larger expressions keep their values */
-	foreach(lc, entry->sources)
+	foreach_ptr(Node, source, entry->sources)
 	{
-		if (!IsA(lfirst(lc), Const))
-			(void) not_free_walker(lfirst(lc), entry);
+		if (!IsA(source, Const))
+			(void) not_free_walker(source, entry);
 	}
 	/* EXPLAIN shows these */
 	(void) not_free_walker((Node *) scan->custom_scan_tlist, entry);

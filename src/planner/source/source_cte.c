@@ -113,12 +113,10 @@ shard_source_cte_enter(void)
 void
 shard_source_cte_replace(Query *query)
 {
-	ListCell   *lc;
-
 	if (!query->hasModifyingCTE)
 		return;
-	foreach(lc, query->cteList)
-		replace_statement(lfirst_node(CommonTableExpr, lc));
+	foreach_node(CommonTableExpr, cte, query->cteList)
+		replace_statement(cte);
 }
 
 /* ---- while core plans ---- */
@@ -145,11 +143,10 @@ plan_source(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, L
 	SourceCte  *source = find_pending(root->parse);
 	CustomScan *cscan = makeNode(CustomScan);
 	Var		   *probe = makeVar(source->target, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
-	ListCell   *lc;
 
-	foreach(lc, tlist)
+	foreach_node(TargetEntry, original, tlist)
 	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		TargetEntry *entry = flatCopyTargetEntry(original);
 		Node	   *expr = (Node *) entry->expr;
 
 		entry->expr = (Expr *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
@@ -176,16 +173,15 @@ source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 {
 	CustomPath *path;
 	Path	   *child = NULL;
-	ListCell   *lc;
 
 	if (prev_upper_paths_hook)
 		prev_upper_paths_hook(root, stage, input_rel, output_rel, extra);
 	if (stage != UPPERREL_FINAL || pending == NIL || find_pending(root->parse) == NULL)
 		return;
-	foreach(lc, output_rel->pathlist)
+	foreach_ptr(Path, candidate, output_rel->pathlist)
 	{
-		if (child == NULL || compare_path_costs(lfirst(lc), child, TOTAL_COST) < 0)
-			child = lfirst(lc);
+		if (child == NULL || compare_path_costs(candidate, child, TOTAL_COST) < 0)
+			child = candidate;
 	}
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;

@@ -33,7 +33,6 @@ shard_source_insert_columns(ShardSourceInfo *info)
 	TupleDesc	desc = RelationGetDescr(info->rel);
 	List	   *places = NIL;
 	List	   *keys = shard_route_key_attnos(RelationGetRelid(info->rel));
-	ListCell   *lc;
 
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -58,8 +57,8 @@ shard_source_insert_columns(ShardSourceInfo *info)
 		llast_int(places) = list_length(info->columns);
 		info->insert_values = lappend(info->insert_values, entry);
 	}
-	foreach(lc, keys)
-		info->key_columns = lappend_int(info->key_columns, list_nth_int(places, lfirst_int(lc) - 1));
+	foreach_int(key, keys)
+		info->key_columns = lappend_int(info->key_columns, list_nth_int(places, key - 1));
 }
 
 List *
@@ -155,11 +154,10 @@ static List *
 convert_assignments(ShardSourceInfo *info, List *tlist)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, tlist)
+	foreach_node(TargetEntry, original, tlist)
 	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		TargetEntry *entry = flatCopyTargetEntry(original);
 		const char *name;
 
 		if (entry->resjunk)
@@ -254,12 +252,11 @@ shard_source_insert_build(ShardSourceInfo *info)
 {
 	Query	   *query = info->level->query;
 	List	   *values = NIL;
-	ListCell   *lc;
 
 	query->commandType = CMD_INSERT;
 	query->resultRelation = 1;
-	foreach(lc, info->insert_values)
-		values = lappend(values, lfirst_node(TargetEntry, lc)->expr);
+	foreach_node(TargetEntry, entry, info->insert_values)
+		values = lappend(values, entry->expr);
 	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
 	query->targetList = info->insert_values;
 

@@ -261,12 +261,11 @@ add_nulls(ShardSourceInfo *info, MergeAction *action)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 		bool		found = false;
-		ListCell   *lc;
 
 		if (att->attisdropped || att->attgenerated != '\0')
 			continue;
-		foreach(lc, action->targetList)
-			found |= lfirst_node(TargetEntry, lc)->resno == att->attnum;
+		foreach_node(TargetEntry, entry, action->targetList)
+			found |= entry->resno == att->attnum;
 		if (!found)
 			action->targetList = lappend(action->targetList, shard_source_null(info, att));
 		if (att->attidentity != '\0')
@@ -358,15 +357,14 @@ shard_source_merge_build(ShardSourceInfo *info)
 {
 	Query	   *query = info->level->query;
 	List	   *values = NIL;
-	ListCell   *lc;
 
 	query->commandType = CMD_MERGE;
 	shard_merge_set_target(query, 1);
-	foreach(lc, info->columns)
-		values = lappend(values, makeVarFromTargetEntry(info->source, lfirst(lc)));
+	foreach_ptr(TargetEntry, column, info->columns)
+		values = lappend(values, makeVarFromTargetEntry(info->source, column));
 	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
 	shard_merge_set_condition(query, (Node *) shard_source_convert(info, (Expr *) info->condition, _("the join condition")));
-	foreach(lc, info->actions)
+	foreach_ptr(MergeAction, action, info->actions)
 		query->mergeActionList = lappend(query->mergeActionList,
-										 build_action(info, lfirst(lc)));
+										 build_action(info, action));
 }

@@ -198,7 +198,6 @@ build_text(ShardSourceInfo *info, ShardSourcePlan *plan, CustomScan *cscan)
 {
 	ReturningContext context = {info};
 	int			ncolumns;
-	ListCell   *lc;
 
 	info->select = shard_select_create(RelationGetRelid(info->rel));
 	info->level = info->select->level;
@@ -214,9 +213,9 @@ build_text(ShardSourceInfo *info, ShardSourcePlan *plan, CustomScan *cscan)
 		shard_source_merge_build(info);
 	shard_query_copy_returning_names(info->level->query, info->query);
 
-	foreach(lc, info->returning)
+	foreach_node(TargetEntry, original, info->returning)
 	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		TargetEntry *entry = flatCopyTargetEntry(original);
 
 		entry->expr = (Expr *) returned_mutator((Node *) entry->expr, &context);
 		cscan->scan.plan.targetlist = lappend(cscan->scan.plan.targetlist, entry);
@@ -453,12 +452,10 @@ add_view_condition(Query *query)
 void
 shard_source_merge_views(Query *query)
 {
-	ListCell   *lc;
-
 	if (query->commandType == CMD_MERGE)
 		add_view_condition(query);
-	foreach(lc, query->cteList)
-		shard_source_merge_views(castNode(Query, lfirst_node(CommonTableExpr, lc)->ctequery));
+	foreach_node(CommonTableExpr, cte, query->cteList)
+		shard_source_merge_views(castNode(Query, cte->ctequery));
 }
 
 /* Is it INSERT ... ON CONFLICT or MERGE on a sharded table? */

@@ -94,11 +94,10 @@ check_update(ShardSourceInfo *info)
 {
 	OnConflictExpr *conflict = info->query->onConflict;
 	RowContext	context = {info};
-	ListCell   *lc;
 
-	foreach(lc, conflict->onConflictSet)
+	foreach_node(TargetEntry, original, conflict->onConflictSet)
 	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		TargetEntry *entry = flatCopyTargetEntry(original);
 
 		if (entry->resjunk)
 			continue;

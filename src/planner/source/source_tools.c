@@ -57,14 +57,13 @@ shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share)
 {
 	TargetEntry *entry = NULL;
 	int			colno;
-	ListCell   *lc;
 
 	if (share)
 	{
-		foreach(lc, info->columns)
+		foreach_node(TargetEntry, column, info->columns)
 		{
-			if (equal(lfirst_node(TargetEntry, lc)->expr, expr))
-				entry = lfirst(lc);
+			if (equal(column->expr, expr))
+				entry = column;
 		}
 	}
 	if (entry == NULL)

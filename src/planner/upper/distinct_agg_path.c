@@ -60,11 +60,10 @@ static List *
 pull_inputs(const Aggref *agg)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, agg->args)
+	foreach_node(TargetEntry, entry, agg->args)
 	{
-		Expr	   *arg = lfirst_node(TargetEntry, lc)->expr;
+		Expr	   *arg = entry->expr;
 
 		if (contain_var_clause((Node *) arg))
 			result = lappend(result, arg);
@@ -81,11 +80,9 @@ collect_inputs(List *aggs, List *group_exprs, List **inputs)
 	*inputs = NIL;
 	foreach_node(Aggref, agg, aggs)
 	{
-		ListCell   *lc2;
-
-		foreach(lc2, agg->aggdistinct)
+		foreach_node(SortGroupClause, clause, agg->aggdistinct)
 		{
-			if (lfirst_node(SortGroupClause, lc2)->eqop >= FirstGenbkiObjectId)
+			if (clause->eqop >= FirstGenbkiObjectId)
 				return refuse("the equality of a DISTINCT is not built in");
 		}
 		if (agg->aggdistinct != NIL)
@@ -131,21 +128,20 @@ shard_distinct_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInf
 	List	   *inputs;
 	List	   *exprs;
 	double		ndistinct;
-	ListCell   *lc;
 
 	if (!collect_inputs(aggs, group_exprs, &inputs))
 		return false;
 	if (!grouping_is_sortable(shard_group_clause(root)))
 		return refuse("groups cannot be sorted");
-	foreach(lc, inputs)
+	foreach_ptr(Expr, expr, inputs)
 	{
-		if (!shard_shippable_group_expr(root, input->from->relids, lfirst(lc)))
+		if (!shard_shippable_group_expr(root, input->from->relids, expr))
 			return refuse("an argument must be evaluated or compared on the coordinator");
 	}
 
 	target = shard_group_make_target(root, output_rel->reltarget, group_exprs);
-	foreach(lc, list_difference(inputs, group_exprs))
-		add_column_to_pathtarget(target, lfirst(lc), 0);
+	foreach_ptr(Expr, expr, list_difference(inputs, group_exprs))
+		add_column_to_pathtarget(target, expr, 0);
 	set_pathtarget_cost_width(root, target);
 
 	exprs = list_concat_unique(list_copy(group_exprs), inputs);

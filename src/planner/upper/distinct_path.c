@@ -72,11 +72,9 @@ exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlis
 static bool
 target_ok(PathTarget *target, List *exprs)
 {
-	ListCell   *lc;
-
-	foreach(lc, target->exprs)
+	foreach_ptr(Expr, expr, target->exprs)
 	{
-		if (depends_on_rows(lfirst(lc)) && !list_member(exprs, lfirst(lc)))
+		if (depends_on_rows(expr) && !list_member(exprs, expr))
 			return refuse("it leaves out columns that are grouped by");
 	}
 	return true;
@@ -88,13 +86,12 @@ make_distinct_info(const ShardRelInfo *input, List *exprs)
 {
 	ShardRelInfo *info = shard_upper_make_info(input, NIL);
 	ShardRemoteQuery *query = info->query;
-	ListCell   *lc;
 
 	query->tlist = NIL;
-	foreach(lc, exprs)
+	foreach_ptr(Expr, expr, exprs)
 	{
-		if (depends_on_rows(lfirst(lc)))
-			shard_upper_add_output(query, lfirst(lc));
+		if (depends_on_rows(expr))
+			shard_upper_add_output(query, expr);
 	}
 	if (input->query != NULL)
 		query->distinct = true;
@@ -118,7 +115,6 @@ make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *
 	List	   *order = list_length(parse->sortClause) > list_length(parse->distinctClause) ?
 		parse->sortClause : parse->distinctClause;
 	ShardRelInfo *info = shard_upper_make_info(input, target->exprs);
-	ListCell   *lc;
 
 	if (info == NULL)
 	{
@@ -127,10 +123,10 @@ make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *
 	}
 	if (!shard_upper_add_sort(root, info, order, root->processed_tlist))
 		return NULL;
-	foreach(lc, exprs)
+	foreach_ptr(Expr, expr, exprs)
 	{
-		if (depends_on_rows(lfirst(lc)))
-			info->query->distinct_on = lappend(info->query->distinct_on, lfirst(lc));
+		if (depends_on_rows(expr))
+			info->query->distinct_on = lappend(info->query->distinct_on, expr);
 	}
 	return info->query->distinct_on != NIL ? info : NULL;
 }

@@ -147,21 +147,20 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	List	   *having = (List *) extra->havingQual;
 	ShardRelInfo *info;
 	double		ngroups;
-	ListCell   *lc;
 
-	foreach(lc, aggs)
+	foreach_ptr(Expr, agg, aggs)
 	{
-		if (!shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
+		if (!shard_shippable_agg_expr(root, input->from->relids, agg))
 			return refuse("an aggregate must be computed on the coordinator");
 	}
 
 	info = shard_group_make_info(input, SHARD_REL_GROUP, group_exprs, aggs);
-	foreach(lc, having)
+	foreach_ptr(Expr, condition, having)
 	{
-		if (shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
-			info->query->having = lappend(info->query->having, lfirst(lc));
+		if (shard_shippable_agg_expr(root, input->from->relids, condition))
+			info->query->having = lappend(info->query->having, condition);
 		else
-			info->local_having = lappend(info->local_having, lfirst(lc));
+			info->local_having = lappend(info->local_having, condition);
 	}
 
 	ngroups = estimate_groups(root, extra, input->rows);
@@ -184,18 +183,17 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 					const ShardGroupingSets *sets)
 {
 	PathTarget *partial = shard_group_make_target(root, target, group_exprs);
-	ListCell   *lc;
 
-	foreach(lc, sets ? sets->columns : NIL)
-		add_column_to_pathtarget(partial, lfirst(lc),
-								 lc == list_head(sets->columns) ? sets->sgref : 0);
+	foreach_ptr(Expr, column, sets ? sets->columns : NIL)
+		add_column_to_pathtarget(partial, column,
+								 foreach_current_index(column) == 0 ? sets->sgref : 0);
 
-	foreach(lc, aggs)
+	foreach_node(Aggref, original, aggs)
 	{
 		Aggref	   *agg = makeNode(Aggref);
 
 		/* a flat copy, because the original aggregate is still used */
-		*agg = *lfirst_node(Aggref, lc);
+		*agg = *original;
 		mark_partial_aggref(agg, AGGSPLIT_INITIAL_SERIAL);
 		add_column_to_pathtarget(partial, (Expr *) agg, 0);
 	}
@@ -247,11 +245,9 @@ add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *
 static void
 add_sets(ShardRelInfo *info, const ShardGroupingSets *sets)
 {
-	ListCell   *lc;
-
 	info->query->grouping_sets = sets->sets;
-	foreach(lc, sets->columns)
-		shard_upper_add_output(info->query, lfirst(lc));
+	foreach_ptr(Expr, column, sets->columns)
+		shard_upper_add_output(info->query, column);
 	if (sets->has_empty)
 		info->prune_conds = NIL;
 }
@@ -286,15 +282,14 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	List	   *partial_aggs = NIL;
 	double		ngroups;
 	Path	   *path;
-	ListCell   *lc;
 
 	if (!can_split(root, input, aggs))
 		return false;
 	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs, sets);
-	foreach(lc, target->exprs)
+	foreach_ptr(Expr, expr, target->exprs)
 	{
-		if (IsA(lfirst(lc), Aggref))
-			partial_aggs = lappend(partial_aggs, lfirst(lc));
+		if (IsA(expr, Aggref))
+			partial_aggs = lappend(partial_aggs, expr);
 	}
 	info = shard_group_make_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
 	if (sets != NULL)

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
@@ -21,7 +22,6 @@ shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_
 {
 	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
 	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
-	ListCell   *lc;
 
 	*info = *input;
 	info->kind = kind;
@@ -30,10 +30,10 @@ shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_
 	query->driver = input->relid;
 	query->aggregated = true;
 	query->group_exprs = group_exprs;
-	foreach(lc, group_exprs)
+	foreach_ptr(Node, expr, group_exprs)
 	{
-		if (contain_var_clause(lfirst(lc)))
-			query->tlist = add_to_flat_tlist(query->tlist, list_make1(lfirst(lc)));
+		if (contain_var_clause(expr))
+			query->tlist = add_to_flat_tlist(query->tlist, list_make1(expr));
 	}
 	query->tlist = add_to_flat_tlist(query->tlist, aggs);
 	return info;
@@ -43,26 +43,24 @@ PathTarget *
 shard_group_make_target(PlannerInfo *root, PathTarget *target, List *group_exprs)
 {
 	PathTarget *result = create_empty_pathtarget();
-	ListCell   *lc;
 
-	foreach(lc, group_exprs)
+	foreach_ptr(Expr, group_expr, group_exprs)
 	{
 		bool		found = false;
 		int			i = 0;
-		ListCell   *lc2;
 
-		foreach(lc2, target->exprs)
+		foreach_ptr(Expr, expr, target->exprs)
 		{
 			Index		ref = get_pathtarget_sortgroupref(target, i++);
 
-			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
+			if (ref == 0 || !equal(expr, group_expr) ||
 				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
 				continue;
-			add_column_to_pathtarget(result, lfirst(lc), ref);
+			add_column_to_pathtarget(result, group_expr, ref);
 			found = true;
 		}
 		if (!found)
-			add_column_to_pathtarget(result, lfirst(lc), 0);
+			add_column_to_pathtarget(result, group_expr, 0);
 	}
 	return result;
 }

@@ -39,24 +39,22 @@ static List *
 match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
 {
 	List	   *refs = NIL;
-	ListCell   *lc;
 
 	if (list_length(group_exprs) != list_length(root->parse->groupClause))
 		return NIL;
-	foreach(lc, group_exprs)
+	foreach_ptr(Node, expr, group_exprs)
 	{
 		int			i = 0;
 		Index		found = 0;
-		ListCell   *lc2;
 
 		/* from 18 on, constants of grouping sets are wrapped in PlaceHolderVars */
-		if (!contain_var_clause(lfirst(lc)) || IsA(lfirst(lc), PlaceHolderVar))
+		if (!contain_var_clause(expr) || IsA(expr, PlaceHolderVar))
 			return NIL;
-		foreach(lc2, target->exprs)
+		foreach_ptr(Node, column, target->exprs)
 		{
 			Index		ref = get_pathtarget_sortgroupref(target, i++);
 
-			if (ref != 0 && equal(lfirst(lc2), lfirst(lc)) &&
+			if (ref != 0 && equal(column, expr) &&
 				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
 				found = ref;
 		}
@@ -74,20 +72,19 @@ add_set(ShardGroupingSets *result, List **seen, List *set, List *refs)
 	Bitmapset  *members = NULL;
 	List	   *positions = NIL;
 	int			position = 0;
-	ListCell   *lc;
 
-	foreach(lc, refs)
+	foreach_int(ref, refs)
 	{
-		if (list_member_int(set, lfirst_int(lc)))
+		if (list_member_int(set, ref))
 		{
 			members = bms_add_member(members, position);
 			positions = lappend_int(positions, position);
 		}
 		position++;
 	}
-	foreach(lc, *seen)
+	foreach_ptr(Bitmapset, earlier, *seen)
 	{
-		if (bms_equal(lfirst(lc), members))
+		if (bms_equal(earlier, members))
 			return false;
 	}
 	*seen = lappend(*seen, members);
@@ -127,10 +124,9 @@ static Index
 free_reference(PlannerInfo *root, PathTarget *target)
 {
 	Index		highest = 0;
-	ListCell   *lc;
 
-	foreach(lc, root->processed_tlist)
-		highest = Max(highest, lfirst_node(TargetEntry, lc)->ressortgroupref);
+	foreach_node(TargetEntry, entry, root->processed_tlist)
+		highest = Max(highest, entry->ressortgroupref);
 	for (int i = 0; i < list_length(target->exprs); i++)
 		highest = Max(highest, get_pathtarget_sortgroupref(target, i));
 	return highest + 1;
@@ -143,11 +139,9 @@ free_reference(PlannerInfo *root, PathTarget *target)
 static bool
 arguments_match(List *groupings, List *group_exprs)
 {
-	ListCell   *lc;
-
-	foreach(lc, groupings)
+	foreach_node(GroupingFunc, grouping, groupings)
 	{
-		if (list_difference(lfirst_node(GroupingFunc, lc)->args, group_exprs) != NIL)
+		if (list_difference(grouping->args, group_exprs) != NIL)
 			return false;
 	}
 	return true;
@@ -160,13 +154,12 @@ shard_grouping_sets_make(PlannerInfo *root, const ShardRelInfo *input, PathTarge
 	ShardGroupingSets *result = palloc0(sizeof(ShardGroupingSets));
 	List	   *refs = match_references(root, target, group_exprs);
 	List	   *seen = NIL;
-	ListCell   *lc;
 
 	if (refs == NIL || list_length(refs) > MAX_GROUPING_ARGS)
 		return refuse("a column is constant, or there twice, or there are too many");
-	foreach(lc, root->parse->groupingSets)
+	foreach_ptr(List, set, root->parse->groupingSets)
 	{
-		if (!add_set(result, &seen, lfirst(lc), refs))
+		if (!add_set(result, &seen, set, refs))
 			return refuse("a set is there twice");
 	}
 	if (result->has_empty && input->nlive == 0)

@@ -28,17 +28,15 @@ leave_out_columns(const ShardRemoteQuery *query, const PathTarget *target)
 	List	   *others = NIL;
 	List	   *vars;
 	List	   *tlist = NIL;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, target->exprs)
+	foreach_ptr(Expr, expr, target->exprs)
 	{
 		bool		is_sorted = false;
 
-		foreach(lc2, query->sort)
-			is_sorted |= equal(((const ShardSort *) lfirst(lc2))->expr, lfirst(lc));
-		if (!is_sorted || IsA(lfirst(lc), Var))
-			others = lappend(others, lfirst(lc));
+		foreach_ptr(const ShardSort, sort, query->sort)
+			is_sorted |= equal(sort->expr, expr);
+		if (!is_sorted || IsA(expr, Var))
+			others = lappend(others, expr);
 	}
 	vars = pull_var_clause((Node *) others, PVC_INCLUDE_PLACEHOLDERS);
 	foreach_node(TargetEntry, entry, query->tlist)

@@ -44,10 +44,9 @@ static PathTarget *
 make_remote_target(PlannerInfo *root, const ShardRemoteQuery *query)
 {
 	PathTarget *target = create_empty_pathtarget();
-	ListCell   *lc;
 
-	foreach(lc, query->tlist)
-		add_column_to_pathtarget(target, lfirst_node(TargetEntry, lc)->expr, 0);
+	foreach_node(TargetEntry, entry, query->tlist)
+		add_column_to_pathtarget(target, entry->expr, 0);
 	return set_pathtarget_cost_width(root, target);
 }
 
@@ -63,25 +62,24 @@ shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ou
 	List	   *local_exprs = NIL;
 	Cost		startup;
 	Cost		total;
-	ListCell   *lc;
 
 	if (root->parse->commandType != CMD_SELECT || root->parse->rowMarks != NIL ||
 		root->parse->sortClause != NIL || input->query != NULL)
 		return;
-	foreach(lc, target->exprs)
+	foreach_ptr(Expr, expr, target->exprs)
 	{
-		if (is_remote(root, input, lfirst(lc)))
-			remote_exprs = lappend(remote_exprs, lfirst(lc));
+		if (is_remote(root, input, expr))
+			remote_exprs = lappend(remote_exprs, expr);
 		else
-			local_exprs = lappend(local_exprs, lfirst(lc));
+			local_exprs = lappend(local_exprs, expr);
 	}
 	if (remote_exprs == NIL)
 		return;
 	info = shard_upper_make_info(input, local_exprs);
 	if (info == NULL)
 		return;
-	foreach(lc, remote_exprs)
-		shard_upper_add_output(info->query, lfirst(lc));
+	foreach_ptr(Expr, expr, remote_exprs)
+		shard_upper_add_output(info->query, expr);
 
 	remote = make_remote_target(root, info->query);
 	info->width = remote->width;

@@ -43,7 +43,6 @@ shard_sorted_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo 
 	ShardRelInfo *info;
 	AggClauseCosts costs;
 	Path	   *path;
-	ListCell   *lc;
 
 	if (root->group_pathkeys == NIL || !has_order(aggs) || !grouping_is_sortable(group_clause))
 		return false;
@@ -53,8 +52,8 @@ shard_sorted_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo 
 	info->query->sort = shard_sort_clauses(root, input_rel, info, root->group_pathkeys);
 	if (info->query->sort == NIL)
 		return shard_upper_refuse("sorted grouping", "the order of an expression may be another one on nodes");
-	foreach(lc, info->query->sort)
-		shard_upper_add_output(info->query, ((ShardSort *) lfirst(lc))->expr);
+	foreach_ptr(ShardSort, sort, info->query->sort)
+		shard_upper_add_output(info->query, sort->expr);
 	info->width = target->width;
 	info->remote_cost += shard_upper_sort_cost(info) +
 		info->rows * 2.0 * cpu_operator_cost * log2(Max(info->nexpected, 1));

@@ -31,13 +31,12 @@ static List *
 pull_leaves(List *exprs, bool columns)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_AGGREGATES |
+	foreach_ptr(Node, leaf, pull_var_clause((Node *) exprs, PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_AGGREGATES |
 								PVC_INCLUDE_PLACEHOLDERS))
 	{
-		if (columns || IsA(lfirst(lc), WindowFunc))
-			result = list_append_unique(result, lfirst(lc));
+		if (columns || IsA(leaf, WindowFunc))
+			result = list_append_unique(result, leaf);
 	}
 	return result;
 }
@@ -50,17 +49,15 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 
 	foreach_node(WindowFunc, func, funcs)
 	{
-		ListCell   *lc2;
-
 		if (!shard_shippable_window_expr(root, input->from->relids, (Expr *) func))
 		{
 			(void) refuse("a window function must be computed on the coordinator");
 			return NIL;
 		}
-		foreach(lc2, root->parse->windowClause)
+		foreach_node(WindowClause, clause, root->parse->windowClause)
 		{
-			if (lfirst_node(WindowClause, lc2)->winref == func->winref)
-				windows = list_append_unique_ptr(windows, lfirst(lc2));
+			if (clause->winref == func->winref)
+				windows = list_append_unique_ptr(windows, clause);
 		}
 	}
 	foreach_node(WindowClause, window, windows)
@@ -81,16 +78,13 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 static bool
 add_run_conditions(ShardRelInfo *info, List *funcs)
 {
-	ListCell   *lc;
-
-	foreach(lc, info->query->windows)
+	foreach_node(WindowClause, window, info->query->windows)
 	{
-		List	   *conditions = shard_window_run_conditions(lfirst_node(WindowClause, lc), funcs);
-		ListCell   *lc2;
+		List	   *conditions = shard_window_run_conditions(window, funcs);
 
-		foreach(lc2, pull_leaves(conditions, true))
+		foreach_ptr(Expr, leaf, pull_leaves(conditions, true))
 		{
-			if (!list_member(funcs, lfirst(lc2)))
+			if (!list_member(funcs, leaf))
 				return refuse("a condition is over what does not travel");
 		}
 		info->local_having = list_concat(info->local_having, conditions);

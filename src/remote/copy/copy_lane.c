@@ -78,10 +78,8 @@ fullest_target(const ShardCopyLane *lane, const ShardCopyTarget *except)
 bool
 shard_copy_lane_has_rows(const ShardCopyLane *lane)
 {
-	ListCell   *lc;
-
-	foreach(lc, lane->targets)
-		if (((ShardCopyTarget *) lfirst(lc))->put_pos > 0)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
+		if (target->put_pos > 0)
 			return true;
 	return false;
 }

@@ -93,11 +93,9 @@ shard_copy_staging_is_there(const ShardCopyLane *lane)
 void
 shard_copy_staging_append_drop(ShardCopyLane *lane, StringInfo sql)
 {
-	ListCell   *lc;
-
-	foreach(lc, lane->targets)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
 	{
-		ShardCopyDetour *detour = ((ShardCopyTarget *) lfirst(lc))->detour;
+		ShardCopyDetour *detour = target->detour;
 
 		if (!detour || !detour->created)
 			continue;

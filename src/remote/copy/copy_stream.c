@@ -116,12 +116,11 @@ has_work(const ShardCopyLane *lane)
 static bool
 advance_all(ShardCopySet *set)
 {
-	ListCell   *lc;
 	bool		busy = false;
 
 	set->npumped = 0;
-	foreach(lc, set->lanes)
-		shard_copy_lane_advance(lfirst(lc));
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
+		shard_copy_lane_advance(lane);
 	/* each may have passed rows to another one, for mirrors */
 	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
@@ -136,10 +135,9 @@ static void
 judge(ShardCopySet *set)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), JUDGE_MS);
-	ListCell   *lc;
 
-	foreach(lc, set->lanes)
-		((ShardCopyLane *) lfirst(lc))->flushing = true;
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
+		lane->flushing = true;
 	while (advance_all(set) && GetCurrentTimestamp() < deadline)
 		watch_sockets(set, WAIT_MS);
 	shard_copy_error_raise_first(set);
@@ -219,7 +217,6 @@ take_connection(ShardCopyTarget *target)
 {
 	ShardCopyLane *lane = target->lane;
 	ShardCopyLane *main = lane->main;
-	ListCell   *lc;
 
 	hold_main(main);
 	if (lane->conn)
@@ -239,8 +236,8 @@ take_connection(ShardCopyTarget *target)
 	lane->extra = shard_txn_extra_writer_start(lane->serverid, lane->userid);
 	if (lane->extra)
 	{
-		foreach(lc, lane->targets)
-			shard_txn_extra_writer_claim(lane->extra, ((ShardCopyTarget *) lfirst(lc))->table);
+		foreach_ptr(ShardCopyTarget, other, lane->targets)
+			shard_txn_extra_writer_claim(lane->extra, other->table);
 		hold_connection(lane, lane->extra);
 		return;
 	}
@@ -256,14 +253,13 @@ static void
 hold_lane(ShardCopyTarget *target)
 {
 	ShardCopySet *set = target->set;
-	ListCell   *lc;
 
 	check_not_lost(set);
 	/* stays set if the following fails, since the row to be sent is already in the buffer */
 	set->lost = true;
 	take_connection(target);
-	foreach(lc, target->mirrors)
-		take_connection(lfirst(lc));
+	foreach_ptr(ShardCopyTarget, mirror, target->mirrors)
+		take_connection(mirror);
 	set->lost = false;
 }
 
@@ -284,8 +280,6 @@ hold_mirrors(ShardCopySet *set)
 static void
 send_all(ShardCopySet *set, ShardCopyLane *only)
 {
-	ListCell   *lc;
-
 	check_not_lost(set);
 	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
@@ -300,8 +294,8 @@ send_all(ShardCopySet *set, ShardCopyLane *only)
 		if (only == NULL)
 			hold_mirrors(set);
 	}
-	foreach(lc, set->lanes)
-		((ShardCopyLane *) lfirst(lc))->flushing = false;
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
+		lane->flushing = false;
 }
 
 /* Releases the connection. */
@@ -655,11 +649,9 @@ shard_copy_target_stat(const ShardCopyTarget *target, ShardCopyTargetStat *stat)
 bool
 shard_copy_set_pump(ShardCopySet *set)
 {
-	ListCell   *lc;
-
 	(void) pump(set);
-	foreach(lc, set->lanes)
-		if (((ShardCopyLane *) lfirst(lc))->events != 0)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
+		if (lane->events != 0)
 			return true;
 	return false;
 }
@@ -691,10 +683,8 @@ shard_copy_set_flush(ShardCopySet *set)
 static bool
 has_frames(const ShardCopyLane *lane)
 {
-	ListCell   *lc;
-
-	foreach(lc, lane->targets)
-		if (((ShardCopyTarget *) lfirst(lc))->framed)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
+		if (target->framed)
 			return true;
 	return false;
 }
@@ -719,10 +709,8 @@ shard_copy_set_complete(ShardCopySet *set)
 void
 shard_copy_set_finish(ShardCopySet *set)
 {
-	ListCell   *lc;
-
 	shard_copy_set_complete(set);
-	foreach(lc, set->lanes)
-		let_go(lfirst(lc));
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
+		let_go(lane);
 	MemoryContextDelete(set->cxt);
 }

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "remote/run/command.h"
 #include "remote/run/constraints.h"
@@ -21,12 +22,10 @@ set_mode(const char *name, const char *sql)
 {
 	int			ncommands = list_length(shard_txn_writers);
 	ShardCommand *commands = palloc0(Max(ncommands, 1) * sizeof(ShardCommand));
-	ListCell   *lc;
 
-	foreach(lc, shard_txn_writers)
+	foreach_ptr(const ShardWriter, writer, shard_txn_writers)
 	{
-		const ShardWriter *writer = lfirst(lc);
-		ShardCommand *command = &commands[foreach_current_index(lc)];
+		ShardCommand *command = &commands[foreach_current_index(writer)];
 
 		*command = (ShardCommand) {.serverid = writer->serverid, .userid = writer->userid, .sql = sql};
 	}

@@ -80,15 +80,14 @@ static List *
 open_connections(void)
 {
 	List	   *conns = NIL;
-	ListCell   *lc;
 
 	foreach_oid(serverid, cut_nodes())
 	{
 		if (shard_txn_find_writer(serverid, GetUserId()) == NULL)
 			conns = lappend(conns, shard_pool_start_free(shard_pool_get(serverid, GetUserId())));
 	}
-	foreach(lc, conns)
-		shard_connection_finish(lfirst(lc));
+	foreach_ptr(ShardConn, conn, conns)
+		shard_connection_finish(conn);
 	return conns;
 }
 
@@ -122,13 +121,12 @@ static char *
 commit_states_sql(List *ended)
 {
 	StringInfoData sql;
-	ListCell   *lc;
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT pg_catalog.string_agg(CASE " SHARD_INTERNAL_SCHEMA ".commit_state(u.gid) WHEN 'committed' THEN 'c' WHEN 'being committed' THEN 'r' ELSE '-' END, '' ORDER BY u.ord)"
 						   " FROM pg_catalog.unnest(ARRAY[");
-	foreach(lc, ended)
-		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) > 0 ? ", " : "", quote_literal_cstr(((LeftBehind *) lfirst(lc))->gid));
+	foreach_ptr(LeftBehind, found, ended)
+		appendStringInfo(&sql, "%s%s", foreach_current_index(found) > 0 ? ", " : "", quote_literal_cstr(found->gid));
 	appendStringInfoString(&sql, "]) WITH ORDINALITY u(gid, ord)");
 	return sql.data;
 }
@@ -141,12 +139,9 @@ static bool
 ask_peers(ShardPeerFence *fence, List *ended)
 {
 	bool		asked = false;
-	ListCell   *lc;
 
-	foreach(lc, ended)
+	foreach_ptr(LeftBehind, found, ended)
 	{
-		LeftBehind *found = lfirst(lc);
-
 		found->is_ours = shard_twophase_parse_gid(found->gid, &found->key);
 		asked = asked || !found->is_ours;
 	}
@@ -160,10 +155,9 @@ ask_peers(ShardPeerFence *fence, List *ended)
 
 		if (strlen(states) != list_length(ended))
 			return false;
-		foreach(lc, ended)
+		foreach_ptr(LeftBehind, found, ended)
 		{
-			LeftBehind *found = lfirst(lc);
-			char		state = states[foreach_current_index(lc)];
+			char		state = states[foreach_current_index(found)];
 
 			found->is_committed = found->is_committed || state != '-';
 			found->is_running = found->is_running || state == 'r';

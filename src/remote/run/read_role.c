@@ -178,19 +178,18 @@ void
 shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 {
 	List	   *nodes = NIL;
-	ListCell   *lc;
 
 	if (!may_read_standbys(snapshot))
 		return;
-	foreach(lc, serverids)
+	foreach_oid(serverid, serverids)
 	{
-		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, lfirst_oid(lc), userid);
+		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, serverid, userid);
 		const ShardNodeSnapshot *other = chosen_for_other(snapshot, seen);
 		ShardReadNode *node;
 
 		/* a statement that has begun to read the primary continues there */
 		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && !seen->shown &&
-			(other == NULL || other->standby > 0) && (node = make_node(lfirst_oid(lc), userid)) != NULL)
+			(other == NULL || other->standby > 0) && (node = make_node(serverid, userid)) != NULL)
 		{
 			node->only_standby = other ? other->standby : 0;
 			nodes = lappend(nodes, node);
@@ -199,8 +198,8 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 			seen->role_chosen = true;
 	}
 	if (list_length(nodes) > 1)
-		foreach(lc, nodes)
-			warm_first(lfirst(lc));
+		foreach_ptr(ShardReadNode, chosen, nodes)
+			warm_first(chosen);
 	foreach_ptr(ShardReadNode, node, nodes)
 	{
 		uint32		standby = choose_server(node);

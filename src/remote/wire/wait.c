@@ -347,7 +347,6 @@ name_nodes(void *arg)
 	const WaitedFor *waited = arg;
 	List	   *nodes = NIL;		/* of String */
 	StringInfoData names;
-	ListCell   *lc;
 
 	for (int i = 0; i < waited->nitems && shard_wait_node_of_socket != NULL; i++)
 	{
@@ -359,8 +358,8 @@ name_nodes(void *arg)
 	if (nodes == NIL)
 		return;
 	initStringInfo(&names);
-	foreach(lc, nodes)
-		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", strVal(lfirst(lc)));
+	foreach_ptr(String, name, nodes)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", strVal(name));
 	if (list_length(nodes) == 1)
 		errcontext("waiting for node %s", names.data);
 	else

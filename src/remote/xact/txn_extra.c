@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "remote/xact/txn_private.h"
@@ -41,10 +42,8 @@ shard_txn_extra_writer_start(Oid serverid, Oid userid)
 static bool
 has_claimed(const ShardConn *conn, const char *table)
 {
-	ListCell   *lc;
-
-	foreach(lc, conn->extra_tables)
-		if (strcmp(lfirst(lc), table) == 0)
+	foreach_ptr(char, claimed, conn->extra_tables)
+		if (strcmp(claimed, table) == 0)
 			return true;
 	return false;
 }

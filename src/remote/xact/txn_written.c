@@ -54,11 +54,10 @@ bool
 shard_txn_written_since(const ShardConn *conn, CommandId cid)
 {
 	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
-	ListCell   *lc;
 
-	foreach(lc, writer ? writer->written : NIL)
+	foreach_ptr(ShardWritten, written, writer ? writer->written : NIL)
 	{
-		if (((ShardWritten *) lfirst(lc))->cid >= cid)
+		if (written->cid >= cid)
 			return true;
 	}
 	return false;
@@ -73,11 +72,8 @@ shard_txn_has_writers(void)
 void
 shard_txn_end_written(ShardWriter *writer, int level, bool committed)
 {
-	ListCell   *lc;
-
-	foreach(lc, writer->written)
+	foreach_ptr(ShardWritten, written, writer->written)
 	{
-		ShardWritten *written = lfirst(lc);
 		ShardWritten *outer;
 
 		if (written->level < level)
@@ -90,7 +86,7 @@ shard_txn_end_written(ShardWriter *writer, int level, bool committed)
 		}
 		if (outer != NULL)
 			outer->cid = Max(outer->cid, written->cid);
-		writer->written = foreach_delete_current(writer->written, lc);
+		writer->written = foreach_delete_current(writer->written, written);
 		pfree(written);
 	}
 }
