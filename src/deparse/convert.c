@@ -69,8 +69,9 @@ shard_convert_typed_param(int paramno, Oid type, Oid collation)
 									COERCE_EXPLICIT_CAST);
 }
 
-int
-shard_select_param(ShardSelect *select, Expr *expr)
+/* Number (1-based) of the parameter whose value is expr. */
+static int
+select_param(ShardSelect *select, Expr *expr)
 {
 	int			paramno = 0;
 
@@ -104,7 +105,7 @@ convert_param(Node *node, ConvertContext *cxt)
 {
 	Oid			type = exprType(node);
 	Oid			collation = exprCollation(node);
-	int			paramno = shard_select_param(cxt->select, (Expr *) node);
+	int			paramno = select_param(cxt->select, (Expr *) node);
 
 	if (cxt->for_pruning)
 		return (Node *) shard_convert_param(paramno, type, exprTypmod(node), collation);

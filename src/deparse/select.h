@@ -110,9 +110,6 @@ extern void shard_select_where(ShardSelect *select, List *clauses);
 extern void shard_select_lock(ShardSelect *select, LockClauseStrength strength,
 							  LockWaitPolicy policy);
 
-/* Number (1-based) of the parameter whose value is expr. */
-extern int	shard_select_param(ShardSelect *select, Expr *expr);
-
 /*
  * clause with Vars of varno 1.  Each part that has no Var and is not constant becomes a Param of kind PARAM_EXTERN,
  * whose paramid is the number in select->params.
