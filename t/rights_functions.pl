@@ -29,6 +29,7 @@ my %reasons = (
 	'checks whose job it is' => [qw(ask_for_cut_over claim_job wait_move)],
 	'called by another coordinator, with the rights of the role of the same name' => [qw(begin_following follow_coordinator)],
 	'writes the identity that the database has, whoever calls' => ['store_identity'],
+	'makes statements check more' => ['doubt_nodes'],
 	'forgets only what nothing needs any more' => [qw(forget_position note_dropped_reference)],
 	'trigger function' => [qw(send_reference_write take_reference_turn)]);
 my %reason_of = map { my $reason = $_; map { ($_ => $reason) } @{ $reasons{$reason} } } keys %reasons;

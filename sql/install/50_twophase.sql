@@ -214,6 +214,11 @@ CREATE FUNCTION shardfdw_internal.list_prepared(
 COMMENT ON FUNCTION shardfdw_internal.list_prepared() IS
 	'Queries every node for the transactions that this database has prepared there. Returns one row for each, and one row without gid for each node that was not reached.';
 
+CREATE FUNCTION shardfdw_internal.doubt_nodes() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_doubt_nodes';
+COMMENT ON FUNCTION shardfdw_internal.doubt_nodes() IS
+	'Notes that any node may have a transaction whose commit it has not received. Called by another coordinator before it commits its part here. Returns nothing.';
+
 CREATE FUNCTION shardfdw.resolve_transaction(gid text, action text) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -83,7 +83,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean), s
 	TO PUBLIC;
 
 -- Called by another coordinator, with the privileges of the role of the same name.
-GRANT EXECUTE ON FUNCTION shardfdw_internal.begin_following(text), shardfdw_internal.follow_coordinator(text, text, name, text[])
+GRANT EXECUTE ON FUNCTION shardfdw_internal.begin_following(text), shardfdw_internal.doubt_nodes(), shardfdw_internal.follow_coordinator(text, text, name, text[])
 	TO PUBLIC;
 
 -- Removes only what is no longer needed, so any role may call it.

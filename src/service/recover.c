@@ -23,7 +23,8 @@
  * That is reported once, and recorded in the row.  A gid can be resolved on any server that shows
  * it, since it was prepared there.
  *
- * Nodes commit before other coordinators do, and a coordinator commits only when all nodes have.
+ * Another coordinator commits after the nodes.  Before, it is told that nodes may have transactions
+ * left, since one of them may not have been reached.
  *
  * Several recoveries may run at the same time, and at the same time as sessions that commit.  The
  * second one finds that the prepared transaction is gone.
@@ -66,6 +67,7 @@ typedef struct SurveyNode
 	ShardConnServer server;		/* the server that has answered */
 	const char *noted;			/* identity of the coordinator that is noted there; NULL: none */
 	uint32		nleft;			/* of shard_node_stat_nleft() */
+	bool		has_others;		/* transactions of other coordinators are prepared there */
 } SurveyNode;
 
 typedef enum PreparedState
@@ -162,8 +164,12 @@ take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 		prepared->gid = pstrdup(PQgetvalue(res, i, 0));
 		prepared->owner = pstrdup(PQgetvalue(res, i, 1));
 		prepared->prepared_at = timestamp_from_text(PQgetvalue(res, i, 2));
-		if (shard_twophase_read_gid(prepared->gid, &prepared->parts) && is_concern(&prepared->parts))
+		if (!shard_twophase_read_gid(prepared->gid, &prepared->parts))
+			continue;
+		if (is_concern(&prepared->parts))
 			survey->prepared = lappend(survey->prepared, prepared);
+		else
+			node->has_others = true;
 	}
 }
 
@@ -316,13 +322,13 @@ is_taken_over(const SurveyNode *node)
 	return node->noted && shard_identity_noted_relation(node->noted) == SHARD_IDENTITY_OTHER;
 }
 
-/* Notes the nodes that have no prepared transactions of this coordinator any more, except those of running sessions. */
+/* Notes the nodes that have no prepared transactions any more, except those of running sessions of this coordinator. */
 static void
 note_settled(const Survey *survey)
 {
 	foreach_ptr(const SurveyNode, node, survey->nodes)
 	{
-		bool		has_left = node->failure != NULL || is_taken_over(node);
+		bool		has_left = node->failure != NULL || node->has_others || is_taken_over(node);
 
 		foreach_ptr(const Prepared, prepared, survey->prepared)
 		{
@@ -332,6 +338,109 @@ note_settled(const Survey *survey)
 		if (!has_left)
 			shard_node_stat_settled(node->serverid, node->nleft);
 	}
+}
+
+/* Commits or rolls back n prepared transactions in parallel. */
+static List *
+settle_parts(Prepared **parts, int n, List *outcomes)
+{
+	ShardCommand *commands = palloc0(Max(1, n) * sizeof(ShardCommand));
+
+	for (int i = 0; i < n; i++)
+		commands[i] = (ShardCommand) {.serverid = parts[i]->node->serverid, .userid = GetUserId(),
+			.sql = psprintf("%s PREPARED '%s'", parts[i]->commits ? "COMMIT" : "ROLLBACK", parts[i]->gid)};
+	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
+	shard_command_free(commands, n);
+
+	for (int i = 0; i < n; i++)
+	{
+		ErrorData  *error = commands[i].error;
+
+		parts[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
+		if (!error)
+		{
+			outcomes = add_outcome(outcomes, parts[i]->node, parts[i]->gid,
+								   parts[i]->commits ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
+								   NULL);
+			shard_node_stat_add(shard_node_stat_find(parts[i]->node->serverid), SHARD_NODE_RECOVERED, 1);
+		}
+		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+			;					/* busy: the transaction's session, or another recover_prepared_transactions(), is working on it */
+		else if (!parts[i]->settled)
+			outcomes = add_outcome(outcomes, parts[i]->node, parts[i]->gid,
+								   SHARD_RECOVER_FAILED, error->message);
+	}
+	return outcomes;
+}
+
+/*
+ * Tells coordinators, before they commit parts, that nodes may have transactions left.  Removes those
+ * that could not be told from parts.  Returns the number of the others.
+ */
+static int
+doubt_on_coordinators(Prepared **parts, int n, List **outcomes)
+{
+	ShardCommand *commands = palloc0(Max(1, n) * sizeof(ShardCommand));
+	int			ntold = 0;
+
+	for (int i = 0; i < n; i++)
+		commands[i] = (ShardCommand) {.serverid = parts[i]->node->serverid, .userid = GetUserId(), .sql = SHARD_DOUBT_SQL, .nfields = 1};
+	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
+	shard_command_free(commands, n);
+	for (int i = 0; i < n; i++)
+	{
+		if (!commands[i].error)
+			parts[ntold++] = parts[i];
+		else
+			*outcomes = add_outcome(*outcomes, parts[i]->node, parts[i]->gid, SHARD_RECOVER_FAILED, commands[i].error->message);
+	}
+	return ntold;
+}
+
+/*
+ * Commits or rolls back transactions that no longer run, first on nodes, then on other coordinators.
+ * dry_run: only reports.
+ */
+static List *
+settle_prepared(Survey *survey, bool dry_run, List *outcomes)
+{
+	int			nmax = Max(1, list_length(survey->prepared));
+	Prepared  **on_nodes = palloc(nmax * sizeof(Prepared *));
+	Prepared  **on_coordinators = palloc(nmax * sizeof(Prepared *));
+	int			nnodes = 0;
+	int			ncoordinators = 0;
+
+	foreach_ptr(Prepared, prepared, survey->prepared)
+	{
+		PreparedState state;
+		const char *reason;
+
+		if (is_taken_over(prepared->node))
+			continue;
+		state = judge(prepared);
+		reason = why_left(state, prepared);
+		if (reason)
+			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, SHARD_RECOVER_LEFT, reason);
+		if (state != PREPARED_COMMITTED && state != PREPARED_NOT_COMMITTED)
+			continue;
+		if (dry_run)
+		{
+			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, state == PREPARED_COMMITTED ?
+								   SHARD_RECOVER_WOULD_COMMIT : SHARD_RECOVER_WOULD_ROLL_BACK, NULL);
+			continue;
+		}
+		prepared->commits = state == PREPARED_COMMITTED;
+		if (prepared->commits && shard_node_is_coordinator(prepared->node->serverid))
+			on_coordinators[ncoordinators++] = prepared;
+		else
+			on_nodes[nnodes++] = prepared;
+	}
+	outcomes = settle_parts(on_nodes, nnodes, outcomes);
+	ncoordinators = doubt_on_coordinators(on_coordinators, ncoordinators, &outcomes);
+	outcomes = settle_parts(on_coordinators, ncoordinators, outcomes);
+	if (!dry_run)
+		note_settled(survey);
+	return outcomes;
 }
 
 /* Returns the prepared transaction of entry that survey has found on node; NULL: none. */
@@ -383,134 +492,6 @@ find_participant(const ShardLogNode *participant, const Survey *survey)
 			return lfirst(lc);
 	}
 	return NULL;
-}
-
-/* Returns the entry of key; NULL: none. */
-static const ShardLogEntry *
-find_entry(List *log, ShardLogKey key)
-{
-	foreach_ptr(const ShardLogEntry, entry, log)
-	{
-		if (entry->key.token == key.token && FullTransactionIdEquals(entry->key.xid, key.xid))
-			return entry;
-	}
-	return NULL;
-}
-
-/*
- * Returns why a committed transaction may not be committed on another coordinator yet; NULL: it may.
- * It keeps locks there until its nodes show what it has done.  Sessions of that coordinator wait for
- * these locks before they take snapshots of nodes.  log: as read before the nodes were asked.
- */
-static const char *
-why_not_yet(const Prepared *prepared, List *log, const Survey *survey)
-{
-	const ShardLogEntry *entry = find_entry(log, prepared->parts.key);
-
-	if (!entry)
-		return find_entry(shard_commit_log_read_unsettled(), prepared->parts.key) ?
-			_("it has just been committed, and its nodes are asked in the next round") : NULL;
-	foreach_ptr(const ShardLogNode, participant, entry->nodes)
-	{
-		const SurveyNode *node = find_participant(participant, survey);
-		Oid			serverid = node ? node->serverid : get_foreign_server_oid(participant->name, true);
-		const Prepared *part = node ? find_prepared(entry, node, survey) : NULL;
-
-		/* a node that has been removed has no tables of the cluster */
-		if (!OidIsValid(serverid) || shard_node_is_coordinator(serverid))
-			continue;
-		if (!node || (part && !part->settled))
-			return psprintf(_("node \"%s\" has not committed it yet"), participant->name);
-	}
-	return NULL;
-}
-
-/* Commits or rolls back n prepared transactions in parallel. */
-static List *
-settle_parts(Prepared **subjects, int n, List *outcomes)
-{
-	ShardCommand *commands = palloc0(Max(1, n) * sizeof(ShardCommand));
-
-	for (int i = 0; i < n; i++)
-		commands[i] = (ShardCommand) {.serverid = subjects[i]->node->serverid, .userid = GetUserId(),
-			.sql = psprintf("%s PREPARED '%s'", subjects[i]->commits ? "COMMIT" : "ROLLBACK", subjects[i]->gid)};
-	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
-	shard_command_free(commands, n);
-
-	for (int i = 0; i < n; i++)
-	{
-		ErrorData  *error = commands[i].error;
-
-		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
-		if (!error)
-		{
-			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
-								   subjects[i]->commits ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
-								   NULL);
-			shard_node_stat_add(shard_node_stat_find(subjects[i]->node->serverid), SHARD_NODE_RECOVERED, 1);
-		}
-		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
-			;					/* busy: the transaction's session, or another recover_prepared_transactions(), is working on it */
-		else if (!subjects[i]->settled)
-			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
-								   SHARD_RECOVER_FAILED, error->message);
-	}
-	return outcomes;
-}
-
-/*
- * Commits or rolls back transactions that no longer run: first on all nodes in parallel, then on
- * other coordinators.  log: entries that were read before the survey. dry_run: only reports.
- */
-static List *
-settle_prepared(Survey *survey, List *log, bool dry_run, List *outcomes)
-{
-	int			nmax = Max(1, list_length(survey->prepared));
-	Prepared  **on_nodes = palloc(nmax * sizeof(Prepared *));
-	Prepared  **on_coordinators = palloc(nmax * sizeof(Prepared *));
-	int			nnodes = 0;
-	int			ncoordinators = 0;
-	int			n = 0;
-
-	foreach_ptr(Prepared, prepared, survey->prepared)
-	{
-		PreparedState state;
-		const char *reason;
-
-		if (is_taken_over(prepared->node))
-			continue;
-		state = judge(prepared);
-		reason = why_left(state, prepared);
-		if (reason)
-			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, SHARD_RECOVER_LEFT, reason);
-		if (state != PREPARED_COMMITTED && state != PREPARED_NOT_COMMITTED)
-			continue;
-		if (dry_run)
-		{
-			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, state == PREPARED_COMMITTED ?
-								   SHARD_RECOVER_WOULD_COMMIT : SHARD_RECOVER_WOULD_ROLL_BACK, NULL);
-			continue;
-		}
-		prepared->commits = state == PREPARED_COMMITTED;
-		if (shard_node_is_coordinator(prepared->node->serverid))
-			on_coordinators[ncoordinators++] = prepared;
-		else
-			on_nodes[nnodes++] = prepared;
-	}
-	outcomes = settle_parts(on_nodes, nnodes, outcomes);
-	for (int i = 0; i < ncoordinators; i++)
-	{
-		const char *reason = on_coordinators[i]->commits ? why_not_yet(on_coordinators[i], log, survey) : NULL;
-
-		if (reason)
-			outcomes = add_outcome(outcomes, on_coordinators[i]->node, on_coordinators[i]->gid, SHARD_RECOVER_LEFT, reason);
-		else
-			on_coordinators[n++] = on_coordinators[i];
-	}
-	outcomes = settle_parts(on_coordinators, n, outcomes);
-	if (!dry_run)
-		note_settled(survey);
-	return outcomes;
 }
 
 /* If another server answers in place of the one that prepared entry, reports it. */
@@ -654,7 +635,7 @@ shard_recover_run(bool dry_run)
 								   psprintf("it has been taken over by coordinator \"%s\", this one is \"%s\"",
 											node->noted, shard_identity_get()));
 	}
-	outcomes = settle_prepared(&survey, log, dry_run, outcomes);
+	outcomes = settle_prepared(&survey, dry_run, outcomes);
 	SHARD_FAULT_POINT("recovered");
 	foreach(lc, log)
 		outcomes = check_entry(lfirst(lc), &survey, dry_run, outcomes);
@@ -685,13 +666,11 @@ shard_recover_settle(Oid serverid)
 {
 	SurveyNode *node = palloc0(sizeof(SurveyNode));
 	Survey		survey;
-	List	   *log;
 
 	node->serverid = serverid;
 	node->name = GetForeignServer(serverid)->servername;
-	log = shard_commit_log_read_unsettled();
 	survey_nodes(&survey, list_make1(node));
-	return settle_prepared(&survey, log, false, NIL);
+	return settle_prepared(&survey, false, NIL);
 }
 
 /* Has recovery as another user, with the necessary privileges, resolved the transaction of this outcome? */

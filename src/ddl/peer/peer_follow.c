@@ -9,6 +9,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/objectaddress.h"
@@ -16,6 +17,7 @@
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
+#include "catalog/reference.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "commands/tablespace.h"
@@ -271,6 +273,25 @@ check_dropped_servers(const DropStmt *drop)
 	}
 }
 
+/* The tables that the statement empties, by CASCADE, too. */
+static List *
+truncated_tables(TruncateStmt *stmt)
+{
+	List	   *relids = NIL;
+	List	   *found;
+
+	foreach_node(RangeVar, relation, stmt->relations)
+	{
+		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+
+		if (OidIsValid(relid))
+			relids = list_append_unique_oid(relids, relid);
+	}
+	while (stmt->behavior == DROP_CASCADE && (found = heap_truncate_find_FKs(relids)) != NIL)
+		relids = list_concat_unique_oid(relids, found);
+	return relids;
+}
+
 LockStmt *
 shard_peer_locks_before(Node *stmt)
 {
@@ -280,11 +301,9 @@ shard_peer_locks_before(Node *stmt)
 		return NULL;
 	lock = makeNode(LockStmt);
 	lock->mode = AccessExclusiveLock;
-	foreach_node(RangeVar, relation, castNode(TruncateStmt, stmt)->relations)
+	foreach_oid(relid, truncated_tables(castNode(TruncateStmt, stmt)))
 	{
-		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
-
-		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_ddl_table_maybe(relid))
+		if ((get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_ddl_table_maybe(relid)) || shard_reference_is(relid))
 			lock->relations = lappend(lock->relations, makeRangeVar(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), -1));
 	}
 	return lock->relations != NIL ? lock : NULL;

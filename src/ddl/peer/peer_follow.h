@@ -21,7 +21,8 @@ extern bool shard_peer_may_have_password(Node *stmt);
 
 /*
  * Returns a LOCK TABLE for the other coordinators to run before a statement that they do not run.  This is for
- * TRUNCATE of sharded tables, whose rows are on nodes.  NULL for other statements.
+ * TRUNCATE of sharded tables and reference tables: sessions of the other coordinators would wait for it on nodes, with
+ * snapshots that do not show the rows that come after it.  NULL for other statements.
  */
 extern LockStmt *shard_peer_locks_before(Node *stmt);
 

@@ -209,12 +209,19 @@ shard_ddl_truncate(ShardDdlCall *call)
 {
 	TruncateStmt *stmt = castNode(TruncateStmt, call->pstmt->utilityStmt);
 	List	   *added;
+	int			nbefore;
 
 	foreach_node(RangeVar, relation, stmt->relations)
 		shard_ddl_table_check_parent_unused(RangeVarGetRelid(relation, NoLock, true), "TRUNCATE");
 	added = stmt->behavior == DROP_CASCADE ? shard_ddl_cascade(stmt->relations) : NIL;
 	if (added == NIL)
 		return false;
+	/* these would not be locked on the others (ddl/peer/peer_follow.c:shard_peer_locks_before) before they are locked on nodes */
+	if (shard_node_peers(&nbefore) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("TRUNCATE cannot cascade to table \"%s\" because there are several coordinators", linitial_node(RangeVar, added)->relname),
+				 errhint("Name all tables in the statement.")));
 	stmt = copyObject(stmt);
 	stmt->relations = list_concat(stmt->relations, added);
 	shard_ddl_run_core_with(call, (Node *) stmt, false);

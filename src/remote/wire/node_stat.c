@@ -10,11 +10,14 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "remote/wire/node_stat.h"
 #include "shared_memory.h"
 #include "storage/lwlock.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_doubt_nodes);
 
 #define MAX_PLACES 1024			/* servers of all databases: far more than clusters have */
 
@@ -176,6 +179,23 @@ shard_node_stat_leave(Oid serverid)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	own_place(serverid)->nleft++;
 	LWLockRelease(shared->lock);
+}
+
+/*
+ * doubt_nodes() -> void
+ */
+Datum
+shardfdw_doubt_nodes(PG_FUNCTION_ARGS)
+{
+	if (shared)
+	{
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		for (int i = 0; i < MAX_PLACES && shared->places[i].databaseid != InvalidOid; i++)
+			if (shared->places[i].databaseid == MyDatabaseId)
+				shared->places[i].nleft++;
+		LWLockRelease(shared->lock);
+	}
+	PG_RETURN_VOID();
 }
 
 uint32

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
+#include "own_schema.h"
 
 #include "utils/timestamp.h"
 
@@ -68,6 +69,9 @@ extern bool shard_node_stat_may_have_left(Oid serverid);
 
 /* A session ends a transaction whose commit the node has not confirmed. */
 extern void shard_node_stat_leave(Oid serverid);
+
+/* Run on another coordinator, it says the same of all nodes there. */
+#define SHARD_DOUBT_SQL "SELECT " SHARD_INTERNAL_SCHEMA ".doubt_nodes()"
 
 /*
  * Recovery calls shard_node_stat_nleft() before it asks a node for prepared transactions, and shard_node_stat_settled()

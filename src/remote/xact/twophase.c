@@ -725,9 +725,34 @@ finish_settling(ShardBroadcast *items, int nitems, bool commit, long timeout_ms)
 }
 
 /*
- * Sends COMMIT PREPARED or ROLLBACK PREPARED to all conns that have a prepared_gid: first to nodes.
- * If a node has not committed, other coordinators are not told, and recovery tells both.  Returns the
- * number of those that have not confirmed.  Never raises.
+ * A node has not confirmed the commit.  Tells other coordinators, before they commit, that nodes may
+ * have transactions left: their sessions then check what they read (deparse/table_check.c).  Those
+ * that do not answer are left to recovery.  Returns their number.  Never raises.
+ */
+static int
+doubt_on_coordinators(ShardConn **conns, int nconns, TimestampTz deadline)
+{
+	int			nfailed = 0;
+
+	for (int i = 0; i < nconns; i++)
+	{
+		ShardBroadcast item = {.conn = conns[i]};
+
+		if (!conns[i]->xact.prepared_gid || !conns[i]->is_coordinator ||
+			shard_broadcast_exec_noerror(conns[i], SHARD_DOUBT_SQL, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+			continue;
+		conns[i]->state = SHARD_CONN_BROKEN;
+		shard_committed_doubt(conns[i]->serverid);
+		warn_not_settled(&item, true);
+		conns[i]->xact.prepared_gid = NULL;
+		nfailed++;
+	}
+	return nfailed;
+}
+
+/*
+ * Sends COMMIT PREPARED or ROLLBACK PREPARED to all conns that have a prepared_gid, first to nodes.
+ * Returns the number of those that have not confirmed.  Never raises.
  */
 static int
 settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
@@ -735,8 +760,8 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	ShardBroadcast *items = settle_items;
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	int			nnodes = add_items(conns, nconns, 0, commit, SETTLE_NODES);
-	int			nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
-	int			nitems = add_items(conns, nconns, nothers, commit, SETTLE_FIRST_COORDINATOR);
+	int			nothers;
+	int			nitems;
 	int			nfailed;
 
 	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
@@ -754,15 +779,10 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	}
 	nfailed = finish_settling(items, nnodes, commit, timeout_ms);
 	if (commit && nfailed > 0)
-	{
-		for (int i = nnodes; i < nitems; i++)
-		{
-			shard_committed_doubt(items[i].conn->serverid);
-			warn_not_settled(&items[i], commit);
-			nfailed++;
-		}
-	}
-	else if (nitems > nnodes)
+		nfailed += doubt_on_coordinators(conns, nconns, deadline);
+	nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
+	nitems = add_items(conns, nconns, nothers, commit, SETTLE_FIRST_COORDINATOR);
+	if (nitems > nnodes)
 	{
 		SHARD_FAULT_POINT("settle_coordinators");
 		shard_broadcast_start(items + nnodes, nothers - nnodes);
