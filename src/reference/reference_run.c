@@ -40,13 +40,14 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(nodes) * list_length(params), 1));
 	ShardCommand *command = commands;
+	ListCell   *lc;
 
-	foreach_ptr(const char *const, values, params)
+	foreach(lc, params)
 	{
 		foreach_oid(serverid, nodes)
 		{
 			*command = (ShardCommand) {.serverid = serverid, .userid = write->userid, .sql = sql,
-				.label = write->relation, .nparams = nparams, .params = values, .inlines = true};
+				.label = write->relation, .nparams = nparams, .params = lfirst(lc), .inlines = true};
 			command++;
 		}
 	}
