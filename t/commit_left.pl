@@ -25,15 +25,6 @@ $c->safe_psql(q{SET client_min_messages = error; CREATE ROLE clerk LOGIN;
 $c->safe_psql("ALTER USER MAPPING FOR clerk SERVER node$_ OPTIONS (ADD password_required 'false')")
   for 1, 2;
 
-# The rows of a statement's result, or its SQLSTATE.
-sub shown
-{
-	my ($result) = @_;
-	return $result->{error}{C} if $result->{error};
-	return scalar split /\n/, $result->{copied} if length($result->{copied} // '');
-	return join ' ', map { join '|', @$_ } @{ $result->{rows} };
-}
-
 my @statements = (
 	'SELECT count(*) FROM k1',
 	'SELECT count(*) FROM k1 JOIN k0 USING (id)',
@@ -107,13 +98,13 @@ sub read_while_left
 	my $prepared = $c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts');
 	cmp_ok($prepared, '>', 0, "$what: a transaction is prepared");
 	push @sessions, WireClient->new($c->coordinator, 'postgres') while @sessions < @statements;
-	my @pids = map { shown($_->query('SELECT pg_backend_pid()')) } @sessions;
+	my @pids = map { WireClient::shown($_->query('SELECT pg_backend_pid()')) } @sessions;
 	$sessions[$_]->start_query($statements[$_]) for 0 .. $#statements;
 	# a change that leaves the reference table alone does not stop its readers
 	wait_for_lock($pids[$_], $statements[$_])
 	  for grep { $what =~ /filled|anew/ || $statements[$_] !~ /\br\b/ } 0 .. $#pids;
 	$c->safe_psql($commit);
-	like(shown($sessions[$_]->finish_query), qr/^(?:100|40001)$/, "$what: $statements[$_]")
+	like(WireClient::shown($sessions[$_]->finish_query), qr/^(?:100|40001)$/, "$what: $statements[$_]")
 	  for 0 .. $#statements;
 	$_->close for @sessions;
 	$prepared = $c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts');

@@ -20,15 +20,6 @@ $p->add_all;
 my $recover = 'SELECT count(*) FROM shardfdw.recover_prepared_transactions()';
 my $prepared = 'SELECT count(*) FROM pg_prepared_xacts';
 
-# The rows of a statement's result, or its SQLSTATE.
-sub shown
-{
-	my ($result) = @_;
-	return $result->{error}{C} if $result->{error};
-	return scalar split /\n/, $result->{copied} if length($result->{copied} // '');
-	return join ' ', map { join '|', @$_ } @{ $result->{rows} };
-}
-
 # The last two need not wait: their table may have been emptied by DELETE.
 my @statements = (
 	'SELECT count(*) FROM k1',
@@ -108,7 +99,7 @@ sub check_left
 	ok(!$results[$_], "$what: waits: $statements[$_]") for 0 .. 5;
 	allow_node1('true');
 	$c->safe_psql($recover);
-	like(shown($results[$_] // $sessions[$_]->finish_query),
+	like(WireClient::shown($results[$_] // $sessions[$_]->finish_query),
 		qr/^(?:100|40001)$/, "$what: $statements[$_]")
 	  for 0 .. $#statements;
 	$_->close for @sessions;
@@ -164,6 +155,6 @@ my @readers = map { WireClient->new($other->coordinator, 'postgres') } @reads;
 $readers[$_]->start_query($reads[$_]) for 0 .. $#reads;
 wait_for_six();
 is($writer->query('INSERT INTO r TABLE k0; INSERT INTO kr TABLE k0; COMMIT')->{error}, undef, 'and filled');
-is(shown($readers[$_]->finish_query), 100, "a reader: $reads[$_]") for 0 .. $#reads;
+is(WireClient::shown($readers[$_]->finish_query), 100, "a reader: $reads[$_]") for 0 .. $#reads;
 
 done_testing();

@@ -79,6 +79,15 @@ sub query
 	return $self->finish_query;
 }
 
+# The rows of a result of query(), or the number of lines that COPY has sent, or the SQLSTATE.
+sub shown
+{
+	my ($result) = @_;
+	return $result->{error}{C} if $result->{error};
+	return scalar split /\n/, $result->{copied} if length($result->{copied} // '');
+	return join ' ', map { join '|', @$_ } @{ $result->{rows} };
+}
+
 sub start_query
 {
 	my ($self, $sql, @data) = @_;

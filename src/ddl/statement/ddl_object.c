@@ -216,7 +216,7 @@ shard_ddl_truncate(ShardDdlCall *call)
 	added = stmt->behavior == DROP_CASCADE ? shard_ddl_cascade(stmt->relations) : NIL;
 	if (added == NIL)
 		return false;
-	/* these would not be locked on the others (ddl/peer/peer_follow.c:shard_peer_locks_before) before they are locked on nodes */
+	/* shard_peer_locks_before() has locked only the named tables on other coordinators, and the nodes come after */
 	if (shard_node_peers(&nbefore) != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

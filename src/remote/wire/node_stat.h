@@ -70,7 +70,7 @@ extern bool shard_node_stat_may_have_left(Oid serverid);
 /* A session ends a transaction whose commit the node has not confirmed. */
 extern void shard_node_stat_leave(Oid serverid);
 
-/* Run on another coordinator, it says the same of all nodes there. */
+/* Run on another coordinator: any node may have a transaction whose commit that node has not received. */
 #define SHARD_DOUBT_SQL "SELECT " SHARD_INTERNAL_SCHEMA ".doubt_nodes()"
 
 /*

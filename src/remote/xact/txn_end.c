@@ -12,7 +12,7 @@
  *	   with replicas were written --------> twophase.c
  *	 the same with commit_protocol
  *	   = '1pc', or in recovery --------> COMMIT on all in parallel, waited for (not if shards have replicas,
- *										 or another coordinator takes part)
+ *									 or another coordinator takes part)
  *
  * "Several" counts connections: to several nodes, or the writer and the extra writers of one node.
  * Each of them has a remote transaction, and all must end alike.  Shards with replicas include those
