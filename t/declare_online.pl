@@ -450,7 +450,7 @@ $c->safe_psql(q{GRANT CREATE ON SCHEMA public TO reader; GRANT USAGE ON FOREIGN 
 	DO $$BEGIN EXECUTE format('COMMENT ON TABLE shardfdw_new_4711 IS %L', format('job 0 of coordinator %s, definition 0', (SELECT identity FROM shardfdw_internal.coordinator_identity()))); END$$});
 $c->safe_psql(q{INSERT INTO shardfdw_internal.job
 	(id, kind, state, stage, tables, names, mode, role, pid, started)
-	VALUES (0, 'shard', 'failed', 'copying', '{4711}', '{x}', 'online', 'reader', 1, now())});
+	VALUES (0, 'shard', 'failed', 'copying', '{4711}', '{x}', 'online', 'reader'::regrole, 1, now())});
 $c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM precious'), '0', 'recovery drops no table of a node for somebody who only names his as a job does');
 is($c->safe_psql(q{SELECT string_agg(relkind::text, '') FROM pg_class WHERE relname IN ('nullable', 'bound', 'seen_by_view')}), 'rrr', 'the tables are plain');

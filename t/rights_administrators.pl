@@ -123,6 +123,14 @@ is(works('signaller', "SELECT shardfdw.cancel_job($id)", 'cancels a job'), 't', 
 $c->wait_for("SELECT state = 'cancelled' FROM shardfdw.jobs WHERE id = $id");
 $holder->quit;
 $c->safe_psql('REVOKE EXECUTE ON FUNCTION shardfdw.move_shard FROM shop');
+
+# a role keeps its jobs when it is renamed, and a new role with the old name does not get them
+$c->safe_psql('ALTER ROLE shop RENAME TO renamed; ALTER ROLE other RENAME TO shop');
+my $seen = "SELECT count(error) FROM shardfdw.jobs WHERE id = $id AND role = 'renamed'";
+is(works('shop', $seen, 'asks for the job'), 0, 'the new role does not see the error of the job');
+fails('shop', "SELECT shardfdw.cancel_job($id)", 'must be a member of role "renamed"');
+is($c->safe_psql("SET ROLE renamed; $seen"), 1, 'the renamed role sees it');
+$c->safe_psql('ALTER ROLE shop RENAME TO other; ALTER ROLE renamed RENAME TO shop');
 is(works('watcher', "SELECT count(error) FROM shardfdw.jobs WHERE id = $id", 'errors of jobs'), 1, 'pg_monitor sees errors of jobs');
 is(works('other', "SELECT count(error) FROM shardfdw.jobs WHERE id = $id", 'errors of jobs'), 0, 'other roles do not');
 

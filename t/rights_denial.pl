@@ -124,7 +124,7 @@ $c->safe_psql(q{SET ROLE nob; CREATE TABLE nob.trap (i int);
 });
 $c->safe_psql(q{INSERT INTO shardfdw_internal.job
 	(id, kind, state, stage, tables, names, mode, role, pid, started) VALUES (0, 'import', 'failed',
-	'copying', ARRAY['nob.trap'::regclass::oid], '{nob.trap}', 'copy', 'nob', 1, now())});
+	'copying', ARRAY['nob.trap'::regclass::oid], '{nob.trap}', 'copy', 'nob'::regrole, 1, now())});
 like($c->safe_psql(q{SELECT action FROM shardfdw.recover_prepared_transactions()
 	WHERE action ~ 'nob'}), qr/role "nob" have left in tables: this took longer than 30 s/,
 	'recovery ends, and says what it has not removed');
@@ -164,7 +164,7 @@ my $moves = q{SELECT shardfdw.move_shard('vic_00', '%s', mode => 'block') > 0};
 is($c->safe_psql(sprintf $moves, 'node4'), 't', 'it does not stop moves of the other table');
 my $job = q{INSERT INTO shardfdw_internal.job
 	(id, kind, state, stage, tables, names, mode, role, pid, started)
-	VALUES (999999999, '%s', 'failed', 'copying', '{%s}', '{x}', 'online', '%s', 1, now())};
+	VALUES (999999999, '%s', 'failed', 'copying', '{%s}', '{x}', 'online', '%s'::regrole, 1, now())};
 for ([ 'shard', 1, 'postgres' ], [ 'shard', 2, 'own' ], [ 'import', 1, 'own' ])
 {
 	$c->safe_psql(sprintf $job, @$_);

@@ -49,7 +49,7 @@ is($c->safe_psql('SELECT count(*) FROM trap'), 1, 'and leaves the table alone');
 my $journal = q{INSERT INTO shardfdw_internal.job
 	(id, kind, state, stage, tables, names, mode, role, pid, started) VALUES};
 $c->safe_psql("$journal (999, 'import', 'failed', 'copying', ARRAY['pg_class'::regclass::oid],
-	'{pg_class}', 'copy', 'owner', 1, now())");
+	'{pg_class}', 'copy', 'owner'::regrole, 1, now())");
 is($c->safe_psql('SELECT count(*) FROM shardfdw_internal.imports()'), 0, 'an import of another table');
 $c->safe_psql("UPDATE shardfdw_internal.job SET kind = 'shard', tables = ARRAY['trap'::regclass::oid]");
 is($c->safe_psql('SELECT count(*) FROM shardfdw_internal.imports()'), 0, 'a job of another kind');

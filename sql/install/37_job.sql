@@ -15,7 +15,7 @@ CREATE TABLE shardfdw_internal.job (
 	source name,
 	target name,
 	mode text NOT NULL,
-	role name NOT NULL,
+	role oid NOT NULL,
 	pid integer NOT NULL,
 	started timestamptz NOT NULL,
 	ended timestamptz,
@@ -41,7 +41,7 @@ COMMENT ON COLUMN shardfdw_internal.job.names IS 'Names of the tables when the j
 COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when the job begins. For import: host of the server that is read. Null for the coordinator or for several nodes.';
 COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has the shards when the job is done. Null for the coordinator or for several nodes.';
 COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block; for import, online or copy.';
-COMMENT ON COLUMN shardfdw_internal.job.role IS 'Role that started the job, and whose user mappings the job uses.';
+COMMENT ON COLUMN shardfdw_internal.job.role IS 'OID of the role that started the job, and whose user mappings the job uses.';
 COMMENT ON COLUMN shardfdw_internal.job.pid IS 'Process ID of the job.';
 COMMENT ON COLUMN shardfdw_internal.job.started IS 'Time when the job began.';
 COMMENT ON COLUMN shardfdw_internal.job.ended IS 'Time when the job ended. Null if the job has not ended.';
@@ -83,12 +83,12 @@ COMMENT ON FUNCTION shardfdw_internal.lock_to_clear(regclass) IS
 
 CREATE VIEW shardfdw.jobs AS
 	SELECT j.id, j.kind, CASE WHEN j.state = 'running' AND NOT shardfdw_internal.job_is_running(j.id) THEN 'interrupted' ELSE j.state END AS state,
-		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started AS started_at, j.ended AS ended_at,
+		j.stage, j.names AS shards, j.source, j.target, j.mode, pg_catalog.pg_get_userbyid(j.role) AS role, j.pid, j.started AS started_at, j.ended AS ended_at,
 		j.rows_copied, j.bytes_copied, j.changes_applied, j.lag_bytes, j.write_pause, x.waits_for, x.message AS error
 	FROM shardfdw_internal.job j
 	-- These columns may contain queries and values of other roles, as in pg_stat_activity.
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message WHERE pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')
-		OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE'))) x ON true;
+		OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE'))) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
 COMMENT ON VIEW shardfdw.jobs IS 'Lists the jobs that run and the jobs that have ended: moves, splits and merges of shards, tables that are sharded or unsharded online, imports, and series of such jobs.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';

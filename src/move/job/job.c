@@ -70,7 +70,7 @@ typedef struct JobRow
 	char	   *state;
 	char	   *stage;
 	char	   *mode;
-	char	   *role;
+	Oid			role;
 	int			pid;
 	List	   *relids;
 	char	   *source;			/* these fields may be NULL from here on */
@@ -178,7 +178,7 @@ shard_job_insert(const ShardJob *job, const ShardJobRow *row)
 	const ShardSqlParam params[] = {
 		shard_sql_int8(job->id), shard_sql_text(row->kind), oid_array(row->relids, row->ntables), text_array(row->names, row->ntables),
 		shard_sql_text(row->source_name), shard_sql_text(row->target_name), shard_sql_text(row->mode),
-		shard_sql_text(GetUserNameFromId(job->userid, false)), shard_sql_int4(MyProcPid), shard_sql_int8(job->id - KEPT_JOBS)
+		shard_sql_oid(job->userid), shard_sql_int4(MyProcPid), shard_sql_int8(job->id - KEPT_JOBS)
 	};
 
 	run_by_itself("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND role = $8 AND id <= $10; "
@@ -319,7 +319,7 @@ read_row(int64 id, JobRow *row)
 		row->stage = shard_own_table_text(&jobs, SHARD_JOB_STAGE);
 		row->source = shard_own_table_name(&jobs, SHARD_JOB_SOURCE);
 		row->mode = shard_own_table_text(&jobs, SHARD_JOB_MODE);
-		row->role = shard_own_table_name(&jobs, SHARD_JOB_ROLE);
+		row->role = DatumGetObjectId(jobs.values[SHARD_JOB_ROLE]);
 		row->pid = DatumGetInt32(jobs.values[SHARD_JOB_PID]);
 		row->relids = NIL;
 		deconstruct_array(DatumGetArrayTypeP(jobs.values[SHARD_JOB_TABLES]), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
@@ -357,13 +357,20 @@ get_row(int64 id, JobRow *row)
 				 errmsg("job " INT64_FORMAT " does not exist", id)));
 }
 
+/* The name of the job's role, or its OID as text if the role was dropped. */
+static const char *
+role_name(const JobRow *row)
+{
+	const char *name = GetUserNameFromId(row->role, true);
+
+	return name ? name : psprintf("%u", row->role);
+}
+
 /* Does the current user have the rights of the job's role? */
 static bool
 may_use(const JobRow *row)
 {
-	Oid			role = get_role_oid(row->role, true);
-
-	return superuser() || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+	return superuser() || has_privs_of_role(GetUserId(), row->role);
 }
 
 /* May the current user see the job's errors?  The rule of the view jobs. */
@@ -377,10 +384,8 @@ may_see(const JobRow *row)
 static bool
 may_cancel(const JobRow *row)
 {
-	Oid			role = get_role_oid(row->role, true);
-
 	return may_use(row) ||
-		(OidIsValid(role) && !superuser_arg(role) && has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND));
+		(!superuser_arg(row->role) && has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND));
 }
 
 bool
@@ -625,7 +630,7 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 	if (!may_cancel(&row))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, row.role, id)));
+				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, role_name(&row), id)));
 	/* the process that holds the lock, whatever the row says */
 	pid = strcmp(row.state, "running") == 0 ? shard_moving_process(id) : 0;
 	PG_RETURN_BOOL(pid != 0 && pid != MyProcPid && kill(pid, SIGINT) == 0);
@@ -643,7 +648,7 @@ shardfdw_cut_over(PG_FUNCTION_ARGS)
 	if (!may_use(&row))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be a member of role \"%s\" to have job " INT64_FORMAT " cut over", row.role, id)));
+				 errmsg("must be a member of role \"%s\" to have job " INT64_FORMAT " cut over", role_name(&row), id)));
 	if (strcmp(row.kind, "import") != 0 || strcmp(row.mode, "online") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
