@@ -298,7 +298,7 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, shard_error_message(item->result, conn)),
 				 errdetail_plural("The commit takes %d prepared transaction there.",
 								  "The commit takes %d prepared transactions there.", nsame, nsame),
-				 errhint("Set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
+				 errhint("Set max_prepared_transactions on the node to at least its max_connections, or lower shardfdw.max_connections_per_node.")));
 	if (sqlstate != 0)
 		(void) shard_broadcast_check(item, NULL, NULL);
 	if (item->done)
