@@ -13,6 +13,12 @@
 #include "utils/guc.h"
 
 /*
+ * The commit of this transaction waits.  The setting is raised when the transaction ends: until then, the end of a
+ * function or of a subtransaction could restore it.
+ */
+static bool forced = false;
+
+/*
  * Synchronous standbys must have the commit, too: if one is promoted, it must contain what other
  * servers were told.
  */
@@ -27,7 +33,20 @@ void
 shard_flush_commit_force(void)
 {
 	ForceSyncCommit();
-	raise_setting(PGC_S_SESSION, GUC_ACTION_LOCAL);
+	forced = true;
+}
+
+void
+shard_flush_commit_before_end(void)
+{
+	if (forced)
+		raise_setting(PGC_S_SESSION, GUC_ACTION_LOCAL);
+}
+
+void
+shard_flush_commit_end_transaction(void)
+{
+	forced = false;
 }
 
 void

@@ -17,6 +17,10 @@
  */
 extern void shard_flush_commit_force(void);
 
+/* Called before the transaction commits or is prepared, and when it has ended. */
+extern void shard_flush_commit_before_end(void);
+extern void shard_flush_commit_end_transaction(void);
+
 /* The same for all transactions of this process, a background worker of the extension. */
 extern void shard_flush_commit_always(void);
 

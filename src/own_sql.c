@@ -57,6 +57,7 @@ shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapsho
 
 	GetUserIdAndSecContext(&own->userid, &own->sec_context);
 	own->nestlevel = NewGUCNestLevel();
+	own->keeps_settings = rights == SHARD_OWN_SQL_USER_TABLE && !InSecurityRestrictedOperation();
 	for (int i = 0; i < lengthof(fixed); i++)
 		if (fixed[i].use & use)
 			(void) set_config_option(fixed[i].name, fixed[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -77,7 +78,22 @@ shard_own_sql_end(ShardOwnSql *own)
 	if (own->has_snapshot)
 		PopActiveSnapshot();
 	SetUserIdAndSecContext(own->userid, own->sec_context);
-	AtEOXact_GUC(true, own->nestlevel);
+	AtEOXact_GUC(own->keeps_settings, own->nestlevel);
+}
+
+void
+shard_own_sql_become(ShardOwnSql *own, Oid userid)
+{
+	GetUserIdAndSecContext(&own->userid, &own->sec_context);
+	own->nestlevel = NewGUCNestLevel();
+	SetUserIdAndSecContext(userid, own->sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+}
+
+void
+shard_own_sql_return(const ShardOwnSql *own)
+{
+	SetUserIdAndSecContext(own->userid, own->sec_context);
+	AtEOXact_GUC(false, own->nestlevel);
 }
 
 static uint64

@@ -35,6 +35,7 @@ typedef struct ShardOwnSql
 	Oid			userid;
 	int			sec_context;
 	int			nestlevel;		/* of settings */
+	bool		keeps_settings; /* settings that the text changes last, as those of any statement of the user */
 	bool		has_snapshot;
 } ShardOwnSql;
 
@@ -48,6 +49,13 @@ typedef struct ShardOwnSql
  */
 extern void shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapshot);
 extern void shard_own_sql_end(ShardOwnSql *own);
+
+/*
+ * Runs what follows with the rights of a user, in a security-restricted operation, until the second call.  Settings that
+ * code of the user changes do not last: the session's next statement may be a superuser's.
+ */
+extern void shard_own_sql_become(ShardOwnSql *own, Oid userid);
+extern void shard_own_sql_return(const ShardOwnSql *own);
 
 /*
  * Runs statements between begin and end; rows are in SPI_tuptable.  Returns SPI_processed.  Raises

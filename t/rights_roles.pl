@@ -263,4 +263,50 @@ $c->psql_fails_like("$create FROM (1) TO (2);",
 	'a DEFAULT partition');
 unlike(($c->psql("$create FROM (30) TO (40); DROP TABLE above"))[2], qr/ERROR/, 'without such rows');
 
+# ---- rows that a policy hides --------------------------------------------------------------------
+
+# Only the coordinator can check the policy: it calls a function of a user. Nodes must not compute
+# expressions of the query over hidden rows: an error would show their values.
+$c->safe_psql(q{CREATE ROLE tenant; CREATE FUNCTION visible(n name) RETURNS boolean LANGUAGE plpgsql
+		STABLE AS 'BEGIN RETURN n = current_user; END';
+	CREATE TABLE plain (id int PRIMARY KEY, who name, v text);
+	INSERT INTO plain SELECT g, CASE g % 2 WHEN 0 THEN 'tenant' ELSE 'other' END,
+		CASE g % 2 WHEN 0 THEN g::text ELSE 'secret' || g END FROM generate_series(1, 20) g;
+	CREATE TABLE sharded (LIKE plain INCLUDING ALL); INSERT INTO sharded TABLE plain;
+	SELECT shardfdw.shard_table('sharded', shards => 4)});
+$c->safe_psql("CREATE USER MAPPING FOR tenant SERVER node$_
+	OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
+for my $table (qw(plain sharded))
+{
+	$c->safe_psql("ALTER TABLE $table ENABLE ROW LEVEL SECURITY; GRANT SELECT ON $table TO tenant;
+		CREATE POLICY p ON $table USING (visible(who));
+		CREATE VIEW barrier_$table WITH (security_barrier) AS
+			SELECT * FROM $table WHERE visible(who)");
+}
+for my $query (
+	'SELECT id FROM %s ORDER BY v::int LIMIT 1',
+	'SELECT v FROM %s ORDER BY v LIMIT 3',
+	'SELECT max(v::int) FROM %s',
+	'SELECT DISTINCT v::int FROM %s ORDER BY 1 LIMIT 1',
+	'SELECT DISTINCT ON (v::int) id FROM %s ORDER BY v::int LIMIT 1',
+	'SELECT v::int, count(*) FROM %s GROUP BY 1 ORDER BY 1 LIMIT 2',
+	'SELECT id, row_number() OVER (ORDER BY v::int) FROM %s ORDER BY 1 LIMIT 2',
+	'SELECT id FROM %s WHERE id = 5 ORDER BY v::int LIMIT 1',
+	'SELECT id FROM %s WHERE v::int > 3 ORDER BY id',
+	'SELECT s.id FROM %s s JOIN generate_series(1, 4) g ON s.v::int = g ORDER BY 1',
+	'SELECT a.id FROM %s a JOIN %1$s b ON a.v::int = b.v::int ORDER BY 1 LIMIT 2',
+	'SELECT (SELECT id FROM %s WHERE v::int > g ORDER BY v::int LIMIT 1) FROM generate_series(1, 2) g')
+{
+	for my $name ('%s', 'barrier_%s')
+	{
+		my $sql = $query =~ s/%(?:1\$)?s/$name/gr;
+		my ($plain, $sharded) = map {
+			my $role = $name eq '%s' ? 'SET ROLE tenant; ' : '';
+			my ($rc, $out, $err) = $c->psql($role . $sql =~ s/%s/$_/gr);
+			$out . ($err =~ /(ERROR:.*)/ ? $1 : '');
+		} qw(plain sharded);
+		is($sharded, $plain, $sql);
+	}
+}
+
 done_testing();

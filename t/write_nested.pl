@@ -152,6 +152,9 @@ sub compare
 			run($_, 'ROLLBACK') for qw(s p);
 			return;
 		}
+		# the order of rows decides whether adds_y_v() changes a row before the UPDATE comes to it
+		return if $sql =~ /\bUPDATE y AS q SET .*adds_y_v/
+			&& grep { ($_->{error}{C} // '') eq '27000' } $plain, $sharded;
 		my ($one, $two) = (outcome($how, $plain), outcome($how, $sharded));
 		return ($sql, $one, $two, ($sharded->{error} // $plain->{error} // {})->{M}) if $one ne $two;
 	}

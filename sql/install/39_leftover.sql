@@ -81,7 +81,7 @@ CREATE FUNCTION shardfdw_internal.release_command(schema_name name) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Readers of the tables wait behind an attempt.
-	SELECT format('SET LOCAL lock_timeout = ''100ms''; SET LOCAL search_path = pg_catalog; DO %L', format($body$
+	SELECT format('SET LOCAL lock_timeout = ''100ms''; SET LOCAL search_path = pg_catalog, pg_temp; DO %L', format($body$
 DECLARE
 	k record;
 BEGIN

@@ -30,7 +30,7 @@
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
-#include "miscadmin.h"
+#include "own_sql.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -133,13 +133,11 @@ make_index(Oid partition, const char *command, Oid owner)
 {
 	List	   *before = shard_marker_level_of(partition);
 	List	   *made;
-	Oid			userid;
-	int			context;
+	ShardOwnSql own;
 
-	GetUserIdAndSecContext(&userid, &context);
-	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	shard_own_sql_become(&own, owner);
 	shard_ddl_run_here(list_make1(unconstify(char *, command)));
-	SetUserIdAndSecContext(userid, context);
+	shard_own_sql_return(&own);
 	CommandCounterIncrement();
 	made = list_difference_oid(shard_marker_level_of(partition), before);
 	if (list_length(made) != 1)

@@ -11,6 +11,7 @@
 #include "executor/queue/queue_claim.h"
 #include "executor/queue/queue_read.h"
 #include "executor/scan/nested_write.h"
+#include "flush_commit.h"
 #include "hook/hook.h"
 #include "load/input/reject_file.h"
 #include "reference/reference_pending.h"
@@ -28,10 +29,12 @@ end_transaction(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			shard_txn_pre_commit();
+			shard_flush_commit_before_end();
 			return;
 		case XACT_EVENT_PRE_PREPARE:
 			shard_reject_file_pre_prepare();
 			shard_txn_pre_prepare();
+			shard_flush_commit_before_end();
 			return;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 			return;
@@ -44,6 +47,7 @@ end_transaction(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			break;
 	}
+	shard_flush_commit_end_transaction();
 	/* COMMIT PREPARED or ROLLBACK on the nodes */
 	shard_txn_end(event);
 	/* other queue workers may lock the rows when the nodes have released them */

@@ -95,19 +95,18 @@ remove_as_owner(const char *call, List *outcomes)
 static List *
 remove_as_owners(const char *query, const char *call, List *outcomes)
 {
-	Oid			userid;
-	int			sec_context;
 	List	   *owners;
 
 	if (!superuser())
 		return remove_as_owner(call, outcomes);
 	owners = shard_own_sql_oids(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query), InvalidSnapshot);
-	GetUserIdAndSecContext(&userid, &sec_context);
 	foreach_oid(owner, owners)
 	{
-		SetUserIdAndSecContext(owner, sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+		ShardOwnSql own;
+
+		shard_own_sql_become(&own, owner);
 		outcomes = remove_as_owner(call, outcomes);
-		SetUserIdAndSecContext(userid, sec_context);
+		shard_own_sql_return(&own);
 	}
 	return outcomes;
 }

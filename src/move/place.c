@@ -164,7 +164,7 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 static void
 append_function(const ShardMove *move, StringInfo buf)
 {
-	appendStringInfo(buf, "CREATE FUNCTION %s.moved() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $moved$"
+	appendStringInfo(buf, "CREATE FUNCTION %s.moved() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $moved$"
 					 "DECLARE context text; "
 					 "BEGIN GET DIAGNOSTICS context = PG_CONTEXT; "
 					 "IF pg_trigger_depth() > 1 AND array_length(string_to_array(context, chr(10)), 1) = 2 THEN RETURN NULL; END IF; "
@@ -648,7 +648,7 @@ try_drop(const ShardMove *move)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $drop$DECLARE t regclass; old text; BEGIN "
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog, pg_temp; DO $drop$DECLARE t regclass; old text; BEGIN "
 					 "FOR t IN SELECT c.oid FROM pg_class c WHERE c.oid IN (", DROP_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
 		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", shard_move_fact(&move->tables[i], "oid"));

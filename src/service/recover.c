@@ -173,13 +173,16 @@ take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 	}
 }
 
-/* Returns the query for nodes. with_system: also for their system identifiers. */
+/*
+ * Returns the query for nodes.  Its names are qualified: what it returns decides for all roles, and the role of this
+ * session may have changed search_path on the node. with_system: also for their system identifiers.
+ */
 static char *
 survey_query(bool with_system)
 {
-	return psprintf("SELECT p.gid, p.owner, (extract(epoch FROM p.prepared) * 1000000)::bigint, s.*"
-					" FROM (SELECT %s, %s) s LEFT JOIN pg_prepared_xacts p"
-					" ON p.database = current_database() AND starts_with(p.gid, '" SHARD_GID_PREFIX "')"
+	return psprintf("SELECT p.gid, p.owner, (extract(epoch FROM p.prepared) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, s.*"
+					" FROM (SELECT %s, %s) s LEFT JOIN pg_catalog.pg_prepared_xacts p"
+					" ON p.database OPERATOR(pg_catalog.=) pg_catalog.current_database() AND pg_catalog.starts_with(p.gid, '" SHARD_GID_PREFIX "')"
 					" ORDER BY p.prepared, p.gid",
 					shard_connection_note_sql(),
 					with_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));

@@ -36,6 +36,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "own_lock.h"
+#include "own_sql.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "service/background_worker.h"
@@ -131,8 +132,7 @@ static void
 recover_as(void *arg)
 {
 	RecoverArg *recover = arg;
-	Oid			save_userid;
-	int			save_sec_context;
+	ShardOwnSql own;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -141,13 +141,11 @@ recover_as(void *arg)
 		List	   *found;
 		MemoryContext oldcxt;
 
-		GetUserIdAndSecContext(&save_userid, &save_sec_context);
-		SetUserIdAndSecContext(recover->userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
-							   SECURITY_RESTRICTED_OPERATION);
+		shard_own_sql_become(&own, recover->userid);
 		found = recover->removes ? shard_recover_remove(NIL) : shard_recover_run(false);
 		if (superuser() && !recover->removes)
 			shard_deadlock_end_local();
-		SetUserIdAndSecContext(save_userid, save_sec_context);
+		shard_own_sql_return(&own);
 		oldcxt = MemoryContextSwitchTo(recover->cxt);
 		foreach_ptr(const ShardRecoverOutcome, outcome, found)
 			recover->outcomes = keep_outcome(recover->outcomes, outcome);

@@ -24,7 +24,7 @@
  * connection.
  */
 #define SETTINGS_SQL \
-	"SET search_path = pg_catalog; SET role = none; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
+	"SET search_path = pg_catalog, pg_temp; SET role = none; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
 	"SET synchronous_commit = on; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 
 #define IDLE_VERSION 140000		/* first version that ends idle sessions */

@@ -22,6 +22,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+/* What shard_move_commit() restores. */
+static ShardOwnSql own;
+
 void
 shard_move_begin(Oid userid)
 {
@@ -31,8 +34,8 @@ shard_move_begin(Oid userid)
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 	StartTransactionCommand();
-	/* code of other users must not get superuser rights, or leave objects in this session */
-	SetUserIdAndSecContext(userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	/* code of other users must not get superuser rights, or leave objects or settings in this session */
+	shard_own_sql_become(&own, userid);
 }
 
 void
@@ -44,8 +47,7 @@ shard_move_limit_locks(int timeout_ms)
 void
 shard_move_commit(void)
 {
-	/* outside transactions there is no such restriction */
-	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
+	shard_own_sql_return(&own);
 	CommitTransactionCommand();
 }
 

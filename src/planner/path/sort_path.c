@@ -30,10 +30,19 @@
 /* Cost factor of a sorted scan on a node.  It is less than a full sort, because the node may have an index. */
 #define SORT_COST_FACTOR 1.2
 
+static bool
+is_column(const Expr *expr)
+{
+	while (IsA(expr, RelabelType))
+		expr = ((const RelabelType *) expr)->arg;
+	return IsA(expr, Var);
+}
+
 /*
  * Finds a member of pathkey's equivalence class over columns that rel returns, which nodes sort as the coordinator
  * does.  NULL if there is none.  The class may also have columns of the inner side of EXISTS, which rel does not
- * return.
+ * return.  If the coordinator checks conditions, nodes do not compute expressions: an error would show values of rows
+ * that a policy or a security barrier hides.
  */
 static Expr *
 find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
@@ -51,7 +60,8 @@ find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *inf
 		/* aggregates and windows over rel's columns are computed later */
 		if (bms_is_empty(member->em_relids) || !bms_is_subset(member->em_relids, visible) ||
 			contain_agg_clause((Node *) member->em_expr) ||
-			contain_window_function((Node *) member->em_expr))
+			contain_window_function((Node *) member->em_expr) ||
+			(info->local_conds != NIL && !is_column(member->em_expr)))
 			continue;
 		*sortop = get_opfamily_member(pathkey->pk_opfamily, member->em_datatype,
 									  member->em_datatype, shard_pathkey_strategy(pathkey));

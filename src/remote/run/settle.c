@@ -50,10 +50,10 @@ is_of_coordinator(const char *gid)
 static int
 ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, List **old)
 {
-	const char *sql = psprintf("SELECT extract(epoch FROM c.now), p.gid, p.prepared > c.now - interval '%d ms'"
-							   " FROM (SELECT clock_timestamp()) c(now) LEFT JOIN pg_catalog.pg_prepared_xacts p"
-							   " ON p.database = current_database() AND pg_catalog.starts_with(p.gid, %s)"
-							   " AND extract(epoch FROM p.prepared) <= coalesce($1::numeric, 'infinity')",
+	const char *sql = psprintf("SELECT extract(epoch FROM c.now), p.gid, p.prepared OPERATOR(pg_catalog.>) (c.now OPERATOR(pg_catalog.-) '%d ms'::pg_catalog.interval)"
+							   " FROM (SELECT pg_catalog.clock_timestamp()) c(now) LEFT JOIN pg_catalog.pg_prepared_xacts p"
+							   " ON p.database OPERATOR(pg_catalog.=) pg_catalog.current_database() AND pg_catalog.starts_with(p.gid, %s)"
+							   " AND extract(epoch FROM p.prepared) OPERATOR(pg_catalog.<=) coalesce($1::pg_catalog.numeric, 'infinity')",
 							   SETTLE_LIMIT_MS, quote_literal_cstr(shard_twophase_gid_prefix()));
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * nnodes);
 	int			nbusy = 0;

@@ -51,7 +51,7 @@ static const struct
 	const char *name;
 	const char *value;
 }			session_settings[] = {
-	{"search_path", "pg_catalog"},
+	{"search_path", "pg_catalog, pg_temp"},
 	{"TimeZone", NULL},
 	{"timezone_abbreviations", NULL},
 	{"DateStyle", NULL},
@@ -67,6 +67,7 @@ static const struct
 };
 
 /* positions in session_settings */
+#define SEARCH_PATH 0
 #define ABBREVIATIONS 2
 #define DATE_STYLE 3
 #define INTERVAL_STYLE 4
@@ -321,7 +322,8 @@ append_settings(ShardConn *conn, ShardSettings settings, const char *local, Stri
 		if (conn->settings[i] && strcmp(conn->settings[i], value) == 0)
 			continue;
 		copy = MemoryContextStrdup(shard_connection_cxt, value);
-		appendStringInfo(buf, "SET %s%s = %s; ", local, name, quote_literal_cstr(value));
+		/* quoted, a list of schemas would be the name of one schema */
+		appendStringInfo(buf, "SET %s%s = %s; ", local, name, i == SEARCH_PATH ? value : quote_literal_cstr(value));
 		if (conn->settings[i])
 			pfree(conn->settings[i]);
 		conn->settings[i] = copy;

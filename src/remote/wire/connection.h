@@ -303,7 +303,7 @@ extern void shard_connection_append_settings(StringInfo buf);
  * TimeZone, DateStyle, IntervalStyle, extra_float_digits, bytea_output, and so on, as settings
  * says.  Also sets max_parallel_workers_per_gather to workers (-1 = node's own value) and the CPU
  * costs by cpu_factor (0 = node's own).  Records them as sent.  Appends nothing if the session has
- * these values. search_path = pg_catalog, standard_conforming_strings = on and client_encoding are
+ * these values. search_path = pg_catalog, pg_temp, standard_conforming_strings = on and client_encoding are
  * set once when connecting.
  */
 extern void shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,

@@ -537,13 +537,14 @@ shard_connection_start_string(const char *conninfo, const char *name, Oid userid
  * SHARD_OPEN_SETUP, all but the system identifier in SHARD_OPEN_SETUP_LESS.
  *
  * search_path comes first: the owner of the node's database or role sets its default, and could
- * make these queries call functions of the owner.
+ * make these queries call functions of the owner.  pg_temp comes last, or temporary tables of the session would hide
+ * catalogs.
  */
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
 	const char *local = conn->stateless ? "LOCAL " : "";
-	char	   *sql = psprintf("SET %ssearch_path = pg_catalog; SET %srole = none; %s%sSELECT %s, %s, %s, %s, %s", local, local,
+	char	   *sql = psprintf("SET %ssearch_path = pg_catalog, pg_temp; SET %srole = none; %s%sSELECT %s, %s, %s, %s, %s", local, local,
 							   conforms ? "" : "SET standard_conforming_strings = on; ",
 							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
 							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
