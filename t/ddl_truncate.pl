@@ -160,4 +160,24 @@ for my $case ([ 'b', 'c', 'INSERT INTO c VALUES (1)', 'INSERT INTO c SELECT i FR
 	is($c->safe_psql("SELECT (SELECT count(*) FROM w.$referrer), (SELECT count(*) FROM w.$table)"), '0|0', 'of all');
 }
 
+# ---- a shard by its name -------------------------------------------------------------------------
+
+# A reader waits on the coordinator. If it waited on the node, its snapshot there would be older than
+# the rows that follow TRUNCATE.
+$c->safe_psql(q{CREATE TABLE one (id int PRIMARY KEY);
+	INSERT INTO one SELECT generate_series(1, 100); SELECT shardfdw.shard_table('one', shards => 4)});
+for my $read ('SELECT count(*) FROM one', 'SELECT count(*) FROM one a JOIN one b USING (id)')
+{
+	my ($writer, $reader) = map { WireClient->new($c->coordinator, 'postgres') } 1, 2;
+	my $error = $writer->query(q{BEGIN; CREATE TEMP TABLE kept ON COMMIT DROP AS TABLE one;
+		TRUNCATE one_00; INSERT INTO one SELECT * FROM kept EXCEPT SELECT * FROM one})->{error};
+	is($error, undef, 'TRUNCATE of a shard');
+	$reader->start_query($read);
+	$c->wait_for(qq{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND query = '$read'});
+	$writer->query('COMMIT');
+	is(WireClient::shown($reader->finish_query), 100, "$read sees all rows");
+	$_->close for $writer, $reader;
+}
+
 done_testing();

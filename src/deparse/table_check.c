@@ -10,6 +10,7 @@
 #include "catalog/reference.h"
 #include "compat.h"
 #include "deparse/table_check.h"
+#include "guc.h"
 #include "identity.h"
 #include "remote/wire/node_stat.h"
 #include "utils/acl.h"
@@ -28,13 +29,13 @@ is_outdated(const ShardMap *map)
 /*
  * May another transaction replace the tables of shards on this node, or their contents, although this transaction has
  * locked them here?  It may on a standby: its catalogs may be older than the tables, and no job waits for its
- * transactions.  And it may if the node has transactions whose commit it has not confirmed: they keep their locks there,
+ * transactions.  It may on a standby of the node, which replays a change later than the node made it.  And it may if the node has transactions whose commit it has not confirmed: they keep their locks there,
  * and their locks here are gone.
  */
 static bool
 may_be_replaced(Oid serverid)
 {
-	return RecoveryInProgress() || shard_node_stat_may_have_left(serverid);
+	return RecoveryInProgress() || shard_guc_read_from != SHARD_READ_PRIMARY || shard_node_stat_may_have_left(serverid);
 }
 
 static uint64

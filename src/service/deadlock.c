@@ -428,6 +428,30 @@ gives_up_first(WaitEdge *last, const char *me)
 	return true;
 }
 
+/* Do both sessions belong to the same coordinator?  Names end with ":pid". */
+static bool
+have_same_coordinator(const char *one, const char *other)
+{
+	const char *end = strrchr(one, ':');
+
+	return end != NULL && strncmp(one, other, end - one + 1) == 0 && strchr(other + (end - one) + 1, ':') == NULL;
+}
+
+/*
+ * The same for clients that wait for a peer (waits_for_peer), here and on other coordinators.  A client that waits on its
+ * coordinator for another client of that coordinator is none of them, so it does not count.
+ */
+static bool
+gives_up_first_of_peers(WaitEdge *last, const char *me)
+{
+	for (WaitEdge *edge = last; edge; edge = edge->before)
+	{
+		if (strcmp(edge->waiter, me) < 0 && !have_same_coordinator(edge->waiter, edge->blocker))
+			return false;
+	}
+	return true;
+}
+
 /* Waits before the next search. last: the result of the previous search, which took look_ms. */
 static void
 wait_for_next_look(WaitEdge *last, long look_ms)
@@ -504,7 +528,7 @@ find_local_victims(void)
 	{
 		WaitEdge   *last = find_way_back(edges, candidate->waiter, NIL);
 
-		if (last != NULL && gives_up_first(last, candidate->waiter))
+		if (last != NULL && gives_up_first_of_peers(last, candidate->waiter))
 			victims = list_append_unique_int(victims, atoi(candidate->waiter_pid));
 	}
 	return victims;

@@ -13,6 +13,7 @@
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/objectaddress.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
@@ -286,6 +287,9 @@ truncated_tables(TruncateStmt *stmt)
 
 		if (OidIsValid(relid))
 			relids = list_append_unique_oid(relids, relid);
+		/* statements lock the sharded table, and not its shards */
+		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && get_rel_relispartition(relid))
+			relids = list_append_unique_oid(relids, get_partition_parent(relid, true));
 	}
 	while (stmt->behavior == DROP_CASCADE && (found = heap_truncate_find_FKs(relids)) != NIL)
 		relids = list_concat_unique_oid(relids, found);

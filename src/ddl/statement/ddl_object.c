@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog_scan.h"
@@ -26,6 +27,8 @@
 #include "own_schema.h"
 #include "own_sql.h"
 #include "remote/run/constraints.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -201,6 +204,23 @@ shard_ddl_lock(ShardDdlCall *call)
 }
 
 /*
+ * TRUNCATE of a shard by its name: a statement on the sharded table locks the table here, and not its shards.  It must
+ * wait here.  If it waited on the node, its snapshot there would be older than the rows that follow TRUNCATE.
+ */
+static void
+lock_parents(const List *relations)
+{
+	foreach_node(RangeVar, relation, relations)
+	{
+		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+
+		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && get_rel_relispartition(relid) &&
+			shard_ddl_table_maybe(get_partition_parent(relid, true)) && pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE) == ACLCHECK_OK)
+			LockRelationOid(get_partition_parent(relid, true), AccessExclusiveLock);
+	}
+}
+
+/*
  * The wrapper runs TRUNCATE on the nodes.  This function adds tables to the statement that reference the truncated
  * tables through foreign keys unknown to core.
  */
@@ -213,6 +233,7 @@ shard_ddl_truncate(ShardDdlCall *call)
 
 	foreach_node(RangeVar, relation, stmt->relations)
 		shard_ddl_table_check_parent_unused(RangeVarGetRelid(relation, NoLock, true), "TRUNCATE");
+	lock_parents(stmt->relations);
 	added = stmt->behavior == DROP_CASCADE ? shard_ddl_cascade(stmt->relations) : NIL;
 	if (added == NIL)
 		return false;

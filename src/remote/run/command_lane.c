@@ -69,6 +69,9 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 			}
 		}
 	}
+	/* code of that role may have changed settings of its session, such as search_path: they are sent again */
+	if (command->userid != GetUserId())
+		shard_connection_resend_settings(lane->conn);
 	shard_connection_append_preamble(lane->conn, command->portable_text ? SHARD_SETTINGS_PORTABLE :
 									 SHARD_SETTINGS_USER,
 									 command->workers ? *command->workers : -1,

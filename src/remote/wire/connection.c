@@ -217,6 +217,13 @@ shard_connection_free_settings(ShardConn *conn)
 }
 
 void
+shard_connection_resend_settings(ShardConn *conn)
+{
+	if (conn->settings)
+		forget_settings(conn);
+}
+
+void
 shard_connection_distrust(ShardConn *conn)
 {
 	forget_settings(conn);

@@ -320,6 +320,9 @@ extern void shard_connection_append_preamble(ShardConn *conn, ShardSettings sett
 											 StringInfo buf);
 extern void shard_connection_forget_settings(ShardConn *conn);
 
+/* The next preamble sends all settings, since code on the node may have changed them. */
+extern void shard_connection_resend_settings(ShardConn *conn);
+
 /*
  * Appends to buf SET LOCAL for all of these settings.  For a message without session state that is a
  * transaction by itself: the defaults of the node's role and database, search_path among them, must
