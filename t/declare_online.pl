@@ -383,6 +383,12 @@ for (
 	[ q{SELECT shardfdw.unshard_table('small')}, 'no job' ],
 	[ q{BEGIN; SELECT shardfdw.shard_table('large'); ROLLBACK},
 		qq{no job; mode "block" $chosen "large"; $block $undo} ],
+	[ q{DO $$ BEGIN PERFORM count(*) FROM large; PERFORM shardfdw.shard_table('large');
+		PERFORM 1 / 0; END $$},
+		qq{no job; mode "block" $chosen "large"; $block $undo; division by zero} ],
+	[ q{SELECT shardfdw.shard_table('large'), 1 / length(current_setting('work_mem'))},
+		qq{no job; mode "block" $chosen "large"; $block $undo} ],
+	[ q{SELECT shardfdw.unshard_table('large', 'block')}, 'no job' ],
 	[ q{SELECT shardfdw.shard_table('large')\; SELECT 'x'},
 		qq{no job; mode "block" $chosen "large"; $block $undo} ],
 	[ q{SET client_min_messages = error; CREATE PUBLICATION everything FOR ALL TABLES;

@@ -16,7 +16,7 @@ my $c = ShardCluster->new(nodes => 2);
 my %reasons = (
 	'only computes, or reads what the catalogs show to everybody' => [
 		qw(balance check_isolation checked_columns checked_definition checked_part default_collation partial_aggregate_name scram_secret),
-		qw(aggregates_of check_owner_code coordinator_identity decided_identities has_older_snapshots holds_job in_remote_transaction in_transaction_block is_reference
+		qw(aggregates_of check_owner_code coordinator_identity decided_identities has_older_snapshots holds_job in_remote_transaction is_alone is_reference
 		  job_is_running job_token job_works_on key_default_reason library_version needed revoke_command schema_command server_mark shard_group
 		  shard_groups shard_object_name)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],

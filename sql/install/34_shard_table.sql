@@ -361,7 +361,7 @@ CREATE FUNCTION shardfdw_internal.choose_conversion_mode(relation regclass, obst
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	in_transaction CONSTANT boolean := shardfdw_internal.in_transaction_block() OR shardfdw_internal.in_remote_transaction() OR pg_current_xact_id_if_assigned() IS NOT NULL;
+	in_transaction CONSTANT boolean := NOT shardfdw_internal.is_alone() OR shardfdw_internal.in_remote_transaction() OR pg_current_xact_id_if_assigned() IS NOT NULL;
 	size_bytes bigint;
 BEGIN
 	IF NOT shardfdw_internal.is_sharded(relation) THEN
@@ -400,7 +400,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_conversion_mode(regclass, text, text) IS
-	'Chooses the mode in place of auto: online if the table is large, the mode is possible, and no transaction block contains the call. obstacle: why online is not possible; null if the caller knows no reason. check_command: raises an error for other reasons. Returns online or block. Reports the mode of a large table in a NOTICE.';
+	'Chooses the mode in place of auto: online if the table is large, the mode is possible, and the call is the whole statement and transaction. obstacle: why online is not possible; null if the caller knows no reason. check_command: raises an error for other reasons. Returns online or block. Reports the mode of a large table in a NOTICE.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'auto', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
@@ -483,4 +483,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name, integer) IS
-	'Turns a plain table into a sharded table and moves its rows, or creates the shards of an empty table that is partitioned by HASH. key: the column that rows are sharded by; null for the first column of the primary key. shards: number of shards; null for shardfdw.default_shards. nodes: nodes that get the shards in turn; null for all nodes. colocate_with: a table whose number of shards and nodes are used. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and no transaction block contains the call. Otherwise it is block. wait: for online, true returns when the table is sharded, false returns immediately. shards_in: schema of the shards, see set_shards_schema(); null for the schema of the table. replicas: on how many nodes each shard is stored; null for the number of colocate_with, or 1. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
+	'Turns a plain table into a sharded table and moves its rows, or creates the shards of an empty table that is partitioned by HASH. key: the column that rows are sharded by; null for the first column of the primary key. shards: number of shards; null for shardfdw.default_shards. nodes: nodes that get the shards in turn; null for all nodes. colocate_with: a table whose number of shards and nodes are used. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and the call is the whole statement and transaction. Otherwise it is block. wait: for online, true returns when the table is sharded, false returns immediately. shards_in: schema of the shards, see set_shards_schema(); null for the schema of the table. replicas: on how many nodes each shard is stored; null for the number of colocate_with, or 1. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';

@@ -169,7 +169,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_table(regclass, text, boolean) IS
-	'Turns a sharded table or a reference table into a plain table. A sharded table keeps its rows, keys and indexes, and its shards are dropped on their nodes. The replicas of a reference table are dropped. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and no transaction block contains the call. Otherwise it is block. wait: for online, true returns when the table is plain, false returns immediately. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
+	'Turns a sharded table or a reference table into a plain table. A sharded table keeps its rows, keys and indexes, and its shards are dropped on their nodes. The replicas of a reference table are dropped. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. Mode auto is online for a table of 64 MB or more if that is possible and the call is the whole statement and transaction. Otherwise it is block. wait: for online, true returns when the table is plain, false returns immediately. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)

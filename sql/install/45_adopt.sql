@@ -11,10 +11,10 @@ CREATE FUNCTION shardfdw_internal.in_remote_transaction() RETURNS boolean
 COMMENT ON FUNCTION shardfdw_internal.in_remote_transaction() IS
 	'Tells whether the current transaction has a transaction open on a node. Returns true or false.';
 
-CREATE FUNCTION shardfdw_internal.in_transaction_block() RETURNS boolean
-	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_in_transaction_block';
-COMMENT ON FUNCTION shardfdw_internal.in_transaction_block() IS
-	'Tells whether the current statement is in a transaction block or in a subtransaction. Returns true or false.';
+CREATE FUNCTION shardfdw_internal.is_alone() RETURNS boolean
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_is_alone';
+COMMENT ON FUNCTION shardfdw_internal.is_alone() IS
+	'Tells whether a single call of a function of the extension is all that the transaction does. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.refused_options(wrapper oid, validator regproc)
 	RETURNS TABLE (object text, "option" text)

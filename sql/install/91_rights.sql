@@ -46,7 +46,7 @@ $$;
 GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_internal.balance(double precision[], integer[], boolean[], double precision[], double precision),
 	shardfdw_internal.check_isolation(text), shardfdw_internal.check_owner_code(regclass, text), shardfdw_internal.checked_columns(text),
 	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text, text[]), shardfdw_internal.coordinator_identity(), shardfdw_internal.decided_identities(),
-	shardfdw_internal.default_collation(), shardfdw_internal.has_older_snapshots(xid), shardfdw_internal.holds_job(bigint), shardfdw_internal.note_dropped_reference(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.in_transaction_block(), shardfdw_internal.is_reference(regclass),
+	shardfdw_internal.default_collation(), shardfdw_internal.has_older_snapshots(xid), shardfdw_internal.holds_job(bigint), shardfdw_internal.note_dropped_reference(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_alone(), shardfdw_internal.is_reference(regclass),
 	shardfdw_internal.job_is_running(bigint), shardfdw_internal.job_token(), shardfdw_internal.job_works_on(bigint, text, regclass), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.library_version(), shardfdw_internal.needed(regclass[]),
 	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.revoke_command(text, text), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
 	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups(), shardfdw_internal.shard_object_name(name, name, name[])

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -21,13 +22,17 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "own_schema.h"
 #include "remote/pool/pool.h"
 #include "storage/lmgr.h"
+#include "tcop/pquery.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
 PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);
-PG_FUNCTION_INFO_V1(shardfdw_in_transaction_block);
+PG_FUNCTION_INFO_V1(shardfdw_is_alone);
 
 /* The wrapper of a server; InvalidOid if the server has been dropped. */
 static Oid
@@ -124,9 +129,39 @@ shardfdw_in_remote_transaction(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(found);
 }
 
-/* SQL function in_transaction_block() -> boolean: may the caller roll back what this statement does? */
-Datum
-shardfdw_in_transaction_block(PG_FUNCTION_ARGS)
+static bool
+is_call_of_extension(const Node *expr)
 {
-	PG_RETURN_BOOL(IsTransactionBlock() || IsSubTransaction());
+	return expr != NULL && IsA(expr, FuncExpr) &&
+		get_func_namespace(((const FuncExpr *) expr)->funcid) == get_namespace_oid(SHARD_SCHEMA, true);
+}
+
+/* Does the query only call a function of the extension: SELECT f(...), or SELECT * FROM f(...)? */
+static bool
+is_single_call(const PlannedStmt *stmt)
+{
+	const Plan *plan = stmt->planTree;
+
+	if (stmt->commandType != CMD_SELECT || stmt->hasModifyingCTE || stmt->subplans != NIL || plan->qual != NIL || plan->lefttree != NULL)
+		return false;
+	if (IsA(plan, Result))
+		return ((const Result *) plan)->resconstantqual == NULL && list_length(plan->targetlist) == 1 &&
+			is_call_of_extension((Node *) linitial_node(TargetEntry, plan->targetlist)->expr);
+	if (!IsA(plan, FunctionScan) || list_length(((const FunctionScan *) plan)->functions) != 1)
+		return false;
+	foreach_node(TargetEntry, entry, plan->targetlist)
+		if (!IsA(entry->expr, Var))
+			return false;
+	return is_call_of_extension(linitial_node(RangeTblFunction, ((const FunctionScan *) plan)->functions)->funcexpr);
+}
+
+/*
+ * SQL function is_alone() -> boolean: is the call of the extension's function all that the transaction does?  Else its
+ * caller may fail later, and must then undo what the function does.
+ */
+Datum
+shardfdw_is_alone(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!IsTransactionBlock() && !IsSubTransaction() && ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 &&
+				   is_single_call(linitial_node(PlannedStmt, ActivePortal->stmts)));
 }
