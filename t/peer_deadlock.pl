@@ -1,4 +1,4 @@
-# A deadlock over two coordinators in which one session waits for a session of its own coordinator.
+# A deadlock over two coordinators: one session waits for another one of the same coordinator.
 # S1 of A waits on A for S2, S2 of B waits on B for S3 of B, and S3 waits on B for S1. The recovery
 # of A can end S1, and that of B can end S3. None of them ends S2, wherever its name stands.
 
