@@ -258,13 +258,52 @@ check_not_redirected(Oid serverid)
 	return serverid;
 }
 
+/* Is now another description of the same shards? */
+static bool
+has_same_shards(const ShardMap *map, const ShardMap *now)
+{
+	if (now == NULL || map->nparts != now->nparts || map->placed_as != now->placed_as || map->nshards != now->nshards || map->renames != now->renames ||
+		map->read_only != now->read_only || map->has_triggers != now->has_triggers || map->has_replicas != now->has_replicas)
+		return false;
+	for (int i = 0; i < map->nshards; i++)
+	{
+		const Shard *was = &map->shards[i];
+		const Shard *is = &now->shards[i];
+
+		if (was->relid != is->relid || was->serverid != is->serverid || was->placed_by != is->placed_by ||
+			was->is_noted != is->is_noted || was->nreplicas != is->nreplicas ||
+			(was->nreplicas > 0 && memcmp(was->replicas, is->replicas, sizeof(Oid) * was->nreplicas) != 0) ||
+			strcmp(was->relation, is->relation) != 0 || strcmp(was->from_item, is->from_item) != 0)
+			return false;
+	}
+	for (int i = 0; i < map->nparts; i++)
+		if (map->parts[i].relid != now->parts[i].relid || map->parts[i].first != now->parts[i].first)
+			return false;
+	return true;
+}
+
+/*
+ * Any change of the table's catalogs makes a new map, and as long as a partition is being detached, no map is kept.  So
+ * maps are compared by what they say.
+ */
+bool
+shard_map_is_current(const ShardMap *map)
+{
+	const ShardMap *now = shard_map_get_levels(map->relid, true);
+
+	return now == map || has_same_shards(map, now);
+}
+
 bool
 shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 {
+	/* callers try again until the map is current */
+	CHECK_FOR_INTERRUPTS();
+
 	(void) check_not_redirected(map->shards[shardno].serverid);
 	/* a new lock processes what others have committed; if it was held already, no session can have moved the shard */
 	LockRelationOid(map->shards[shardno].relid, lockmode);
-	return shard_map_get_levels(map->relid, true) == map;
+	return shard_map_is_current(map);
 }
 
 /* Returns the tag of the lock of a table, which may be given by one of its partitions. */

@@ -148,6 +148,9 @@ extern const ShardMap *shard_map_get_levels(Oid relid, bool wait);
 extern const ShardMap *shard_map_get_now(Oid relid);
 extern const ShardMap *shard_map_get_levels_now(Oid relid);
 
+/* Does the table still have the shards of this map, in the same places?  The map must not be of shard_map_redirect(). */
+extern bool shard_map_is_current(const ShardMap *map);
+
 /*
  * Locks shard shardno against moves until the transaction ends, for changing rows
  * (RowExclusiveLock) or locking them (RowShareLock).  False: the table's map has changed.

@@ -237,7 +237,7 @@ route_by_levels(ShardStatementState *state, bool noerror)
 		for (int i = 0; i < state->nmaps && partno < state->maps[i]->nparts; i++)
 			LockRelationOid(state->maps[i]->parts[partno].relid,
 							locks_shards(state) ? RowExclusiveLock : AccessShareLock);
-		if (shard_map_get_levels(map->relid, true) == map && partno < map->nparts && map->parts[partno].relid == relid)
+		if (shard_map_is_current(map) && partno < map->nparts && map->parts[partno].relid == relid)
 		{
 			const ShardPart *part = &map->parts[partno];
 			int			shardno;

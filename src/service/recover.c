@@ -338,7 +338,10 @@ note_settled(const Survey *survey)
 			if (prepared->node == node && !prepared->settled && judge(prepared) != PREPARED_RUNNING)
 				has_left = true;
 		}
-		if (!has_left)
+		/* a standby has prepared transactions of its primary that it does not show */
+		if (node->failure == NULL && node->server.timeline == 0)
+			shard_node_stat_leave(node->serverid);
+		else if (!has_left)
 			shard_node_stat_settled(node->serverid, node->nleft);
 	}
 }
