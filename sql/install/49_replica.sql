@@ -464,18 +464,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_with_replicas(name, text[]) IS
 	'Lists the tables whose shards have replicas and that have placements in one of these roles on a node, see shard_placements(). Returns them by OID.';
 
-CREATE FUNCTION shardfdw_internal.lock_replicas(relation regclass, readers boolean DEFAULT false) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_replicas(relation regclass, readers boolean DEFAULT false, reference_readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
 	IF NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 	END IF;
-	PERFORM shardfdw_internal.lock_table(relation, CASE WHEN shardfdw_internal.is_reference(relation) THEN 'SHARE ROW EXCLUSIVE' WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
+	PERFORM shardfdw_internal.lock_table(relation, CASE shardfdw_internal.is_reference(relation) WHEN true THEN CASE WHEN reference_readers THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END
+		ELSE CASE WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END END);
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_replicas(regclass, boolean) IS
-	'Locks a reference table or a table with replicas of shards against writers until the transaction ends. readers: also locks a table with replicas of shards against readers. Locks only on this coordinator and queries no node. Returns nothing. Raises insufficient_privilege.';
+COMMENT ON FUNCTION shardfdw_internal.lock_replicas(regclass, boolean, boolean) IS
+	'Locks a reference table or a table with replicas of shards against writers until the transaction ends. readers: also locks a table with replicas of shards against readers. reference_readers: the same for a reference table. Locks only on this coordinator and queries no node. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -515,7 +516,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.turn_of_tables(name, text[]) IS
 	'Does what take_replicas_turn() does for the tables of tables_with_replicas(). Returns these tables as they are after the wait. Raises insufficient_privilege.';
 
-CREATE FUNCTION shardfdw_internal.lock_all_replicas(relations regclass[], readers boolean DEFAULT false) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_all_replicas(relations regclass[], readers boolean DEFAULT false, reference_readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -539,7 +540,7 @@ BEGIN
 			is_first := true;
 			FOREACH relation IN ARRAY ordered
 			LOOP
-				PERFORM shardfdw_internal.lock_replicas(relation, readers);
+				PERFORM shardfdw_internal.lock_replicas(relation, readers, reference_readers);
 				began := CASE WHEN is_first THEN clock_timestamp() ELSE began END;
 				is_first := false;
 				PERFORM set_config('lock_timeout', greatest(1, patience - extract(epoch FROM clock_timestamp() - began) * 1000)::integer::text, true);
@@ -558,7 +559,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_all_replicas(regclass[], boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.lock_all_replicas(regclass[], boolean, boolean) IS
 	'Does what lock_replicas() does for several tables, one session after the other. Skips dropped tables. Avoids deadlocks with transactions that use the tables in another order. Returns nothing. Raises insufficient_privilege, and lock_not_available after lock_timeout.';
 
 CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
@@ -868,7 +869,12 @@ BEGIN
 	relations := shardfdw_internal.tables_with_nodes(shardfdw_internal.turn_of_tables(node, '{stale}'));
 	-- open the needed connections before writers wait for the locks
 	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
-	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);
+	-- A reader that waited on the node for the new replica would have a snapshot that is older than its rows. So readers wait here.
+	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations, reference_readers => true);
+	IF outdated <> '{}' THEN
+		PERFORM shardfdw_internal.run_commands(x.peers, array_fill(format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', array_to_string(outdated, ', ')), ARRAY[cardinality(x.peers)]), 'write')
+		FROM shardfdw_internal.peers() x(peers) WHERE x.peers <> '{}';
+	END IF;
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(node, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
 			WHERE s.srvname = node AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
