@@ -262,8 +262,9 @@ check_not_redirected(Oid serverid)
 static bool
 has_same_shards(const ShardMap *map, const ShardMap *now)
 {
-	if (now == NULL || map->nparts != now->nparts || map->placed_as != now->placed_as || map->nshards != now->nshards || map->renames != now->renames ||
-		map->read_only != now->read_only || map->has_triggers != now->has_triggers || map->has_replicas != now->has_replicas)
+	if (now == NULL || map->nparts != now->nparts || map->placed_as != now->placed_as ||
+		map->nshards != now->nshards || map->renames != now->renames || map->read_only != now->read_only ||
+		map->has_triggers != now->has_triggers || map->has_replicas != now->has_replicas)
 		return false;
 	for (int i = 0; i < map->nshards; i++)
 	{

@@ -29,8 +29,8 @@ is_outdated(const ShardMap *map)
 /*
  * May another transaction replace the tables of shards on this node, or their contents, although this transaction has
  * locked them here?  It may on a standby: its catalogs may be older than the tables, and no job waits for its
- * transactions.  It may on a standby of the node, which replays a change later than the node made it.  And it may if the node has transactions whose commit it has not confirmed: they keep their locks there,
- * and their locks here are gone.
+ * transactions.  It may on a standby of the node, which replays a change later than the node made it.  And it may if the
+ * node has transactions whose commit it has not confirmed: they keep their locks there, and their locks here are gone.
  */
 static bool
 may_be_replaced(Oid serverid)
