@@ -10,7 +10,7 @@ use ShardCluster;
 use Test::More;
 
 # ROUNDS of random DML by eight clients; KILLS of a node at work.
-my $rounds = $ENV{REPLICA_ROUNDS} // 3;
+my $rounds = $ENV{REPLICA_ROUNDS} // (ShardCluster::halved() ? 1 : 3);
 my $kills = $ENV{REPLICA_KILLS} // 3;
 
 my $c = ShardCluster->new(nodes => 3, coordinator_conf => "deadlock_timeout = '200ms'\n", node_conf => "deadlock_timeout = '200ms'\n");

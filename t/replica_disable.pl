@@ -9,7 +9,7 @@ use ShardCluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $crashes = $ENV{DISABLE_CRASHES} // 2;
+my $crashes = $ENV{DISABLE_CRASHES} // (ShardCluster::halved() ? 1 : 2);
 
 # With these settings, a crash loses each commit that no code flushes.
 my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
