@@ -20,7 +20,8 @@ $c->safe_psql(q{SET ROLE owner; CREATE SCHEMA evil;
 		PERFORM pg_catalog.set_config('search_path', 'evil, pg_catalog, public', false);
 		RETURN i; END$$;
 	CREATE FUNCTION evil.set_path() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
-		PERFORM evil.set_path(1); RETURN NULL; END$$;
+		PERFORM pg_catalog.set_config('search_path', 'evil, pg_catalog, public', false);
+		RETURN NULL; END$$;
 	CREATE TABLE ref (k int PRIMARY KEY); INSERT INTO ref VALUES (1);
 	SELECT shardfdw.create_reference_table('ref');
 	SET shardfdw.enable_ddl_propagation = off;
