@@ -285,7 +285,11 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 			commands[i].label = TextDatumGetCString(labels[i]);
 	}
 
-	shard_command_run(commands, ncommands, mode, !stop_on_error);
+	/* with SETTLE, a node that does not answer in time is an error of its command */
+	shard_command_run(commands, ncommands, mode, !stop_on_error || mode == SHARD_COMMAND_SETTLE);
+	for (int i = 0; stop_on_error && i < ncommands; i++)
+		if (commands[i].error != NULL)
+			ReThrowError(commands[i].error);
 	for (int i = 0; i < ncommands; i++)
 		store_result(rsinfo, i + 1, NameStr(*DatumGetName(nodes[i])), &commands[i]);
 	shard_command_free(commands, ncommands);
