@@ -872,7 +872,8 @@ BEGIN
 	-- A reader that waited on the node for the new replica would have a snapshot that is older than its rows. So readers wait here.
 	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations, reference_readers => true);
 	IF outdated <> '{}' THEN
-		PERFORM shardfdw_internal.run_commands(x.peers, array_fill(format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', array_to_string(outdated, ', ')), ARRAY[cardinality(x.peers)]), 'write')
+		-- LOCK TABLE would also lock the replicas on nodes, in another transaction than this one.
+		PERFORM shardfdw_internal.run_commands(x.peers, array_fill(format('SELECT shardfdw_internal.lock_replicas(r, reference_readers => true) FROM unnest(%L::regclass[]) r', outdated::text[]), ARRAY[cardinality(x.peers)]), 'write')
 		FROM shardfdw_internal.peers() x(peers) WHERE x.peers <> '{}';
 	END IF;
 	IF equips THEN
