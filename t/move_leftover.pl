@@ -254,9 +254,6 @@ $c->wait_for(qq{SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid
 }
 $c->ask(q{SELECT shardfdw.move_shard('named_00', 'node2')});
 $c->node_safe_psql(2, 'ALTER DATABASE postgres RESET ALL');
-$c->safe_psql(q{CREATE SCHEMA one; CREATE SCHEMA two; CREATE TABLE one.same (id bigint PRIMARY KEY); CREATE TABLE two.same (id bigint PRIMARY KEY);
-	SELECT shardfdw.shard_table('one.same', 'id', shards => 1, nodes => '{node1}'); SELECT shardfdw.shard_table('two.same', 'id', colocate_with => 'one.same')});
-like(($c->psql(q{SELECT shardfdw.move_shard('one.same_00', 'node2')}))[2], qr/one\.same_00 and two\.same_00 have the same name/, 'shards of one name');
 
 # ---------- a session that would wait for itself ----------
 

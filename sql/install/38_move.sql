@@ -30,14 +30,14 @@ CREATE FUNCTION shardfdw_internal.job_token() RETURNS text
 COMMENT ON FUNCTION shardfdw_internal.job_token() IS
 	'Returns the random part of the names of the job that this process runs: 8 hexadecimal digits.';
 
-CREATE FUNCTION shardfdw_internal.job_schema(id bigint) RETURNS name
+CREATE FUNCTION shardfdw_internal.job_schema(id bigint, number integer DEFAULT 1) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Otherwise a role could create schemas with the names of the next jobs.
-	SELECT format('shardfdw_%s_%s_%s', i.identity, id, shardfdw_internal.job_token())::name FROM shardfdw_internal.coordinator_identity() i
+	SELECT concat('shardfdw_', i.identity, '_', id, '_', shardfdw_internal.job_token(), '_' || nullif(number, 1))::name FROM shardfdw_internal.coordinator_identity() i
 $$;
-COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
-	'Returns the name of the schema that a job creates on nodes, in the process of the job. Its publication and its slots have the same name. By this name, recovery recognizes the objects of this coordinator.';
+COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint, integer) IS
+	'Returns the name of a schema that a job creates on nodes, in the process of the job. number: 1 for the first schema. The publication and the slots of the job have the name of the first schema. By this name, recovery recognizes the objects of this coordinator. The job has a schema for the new tables of each schema of its shards, because tables and indexes of two schemas may have the same names.';
 
 CREATE FUNCTION shardfdw_internal.revoke_command(name text, kind text DEFAULT 'TABLE') RETURNS text
 	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_revoke_command';
@@ -250,7 +250,7 @@ AS $$
 				JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid)),
 		n.staging, n.name, m.is_first
 	FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation
-	CROSS JOIN LATERAL (SELECT format('%I.%I', shardfdw_internal.job_schema(moving_questions.id), p.name), format('%I.%I', m.remote_schema, p.name)) n(staging, name)
+	CROSS JOIN LATERAL (SELECT format('%I.%I', shardfdw_internal.job_schema(moving_questions.id, m.schema_number), p.name), format('%I.%I', m.remote_schema, p.name)) n(staging, name)
 	ORDER BY m.relation::oid, p.number
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_questions(regclass[], bigint, integer, text[]) IS
@@ -324,12 +324,6 @@ BEGIN
 	END IF;
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
 		PERFORM shardfdw_internal.raise_other_kind(shard, 'shard');
-	END IF;
-	SELECT (array_agg(x.relation::text ORDER BY x.relation::oid))[1:2] AS names INTO m
-	FROM shardfdw_internal.moving_tables(shard) x GROUP BY x.remote_table HAVING count(*) > 1 LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: %s and %s have the same name', shard, done, m.names[1], m.names[2]),
-			DETAIL = 'They go together, in one schema for the time being.', HINT = 'Rename one of the shards (ALTER FOREIGN TABLE ... RENAME).';
 	END IF;
 	PERFORM shardfdw_internal.check_recovered(ARRAY[shard], done, true);
 	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)

@@ -181,12 +181,14 @@ BEGIN
 	IF doomed <> '{}' THEN
 		EXECUTE 'DROP TABLE ' || pg_catalog.array_to_string(doomed, ', ');
 	END IF;
-	EXECUTE 'DROP SCHEMA %1$I CASCADE';
-END$body$, schema_name, placed, quote_ident(schema_name)));
+	EXECUTE 'DROP SCHEMA IF EXISTS %4$s CASCADE';
+END$body$, schema_name, placed, quote_ident(schema_name), (SELECT string_agg(quote_ident(concat(schema_name, '_' || nullif(n, 1))), ', ')
+		-- the names that job_schema() has returned
+		FROM generate_series(1, (SELECT count(DISTINCT t->>'schema') FROM jsonb_array_elements(placed) t)) n)));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, jsonb) IS
-	'Writes the commands that remove the leftovers of a job from a node. Returns in order: "validate", commands that validate the foreign keys of its tables where the shards are; "table", one command for each of these tables; "rest", the command that drops its schema and publication, and its tables where the shards are not.';
+	'Writes the commands that remove the leftovers of a job from a node. Returns in order: "validate", commands that validate the foreign keys of its tables where the shards are; "table", one command for each of these tables; "rest", the command that drops its schemas and publication, and its tables where the shards are not.';
 
 CREATE FUNCTION shardfdw_internal.turn_command(note jsonb) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -118,15 +118,16 @@ COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer, text[]) 
 	'Names the pieces that shards, and the shards that go with them, become. One shard stays itself (pieces: 1) or becomes several, or several shards become one. Numbers continue after the last shard of the table. at: as for piece_bounds(). Returns a row for each shard and piece: number (1-based) and name of the piece, and its FOR VALUES clause, null for an unchanged shard. Shards that become one shard all have number 1 and the same name. is_first: whether the row is of the first shard or a shard that goes with it.';
 
 CREATE FUNCTION shardfdw_internal.job_tables(shards regclass[])
-	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name)
+	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name, schema_number integer)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT m.relation, m.parent, m.owner, m.node, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, m.adopted, s.ord = 1,
-		CASE WHEN cardinality(shards) = 1 THEN m.remote_table ELSE (SELECT p.name FROM shardfdw_internal.shard_pieces(shards, 1, '{}') p WHERE p.relation = m.relation) END
+		CASE WHEN cardinality(shards) = 1 THEN m.remote_table ELSE (SELECT p.name FROM shardfdw_internal.shard_pieces(shards, 1, '{}') p WHERE p.relation = m.relation) END,
+		dense_rank() OVER (ORDER BY m.remote_schema)::integer
 	FROM unnest(shards) WITH ORDINALITY s(shard, ord) CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m ORDER BY m.relation::oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_tables(regclass[]) IS
-	'Lists the tables of a job on these shards: moving_tables() of all shards. Also returns whether a table belongs to the group of the first shard, and the name of its staging table.';
+	'Lists the tables of a job on these shards: moving_tables() of all shards. Also returns whether a table belongs to the group of the first shard, the name of its staging table, and the number of the schema of the job that has it (job_schema()).';
 
 CREATE FUNCTION shardfdw_internal.piece_renames(shards regclass[], relation regclass, pieces integer, at text[], number integer) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -154,10 +155,10 @@ CREATE FUNCTION shardfdw_internal.piece_parts(shards regclass[], id bigint, piec
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH g AS MATERIALIZED (
-		SELECT m.*, x.mark, format('%I.%I', x.mark, m.staging) AS root, pieces > 1 OR cardinality(shards) > 1 AS is_placed
-		FROM shardfdw_internal.job_tables(shards) m, (SELECT shardfdw_internal.job_schema(id)) x(mark)
+		SELECT m.*, x.mark, x.schema, format('%I.%I', x.schema, m.staging) AS root, pieces > 1 OR cardinality(shards) > 1 AS is_placed
+		FROM shardfdw_internal.job_tables(shards) m CROSS JOIN LATERAL (SELECT shardfdw_internal.job_schema(id), shardfdw_internal.job_schema(id, m.schema_number)) x(mark, schema)
 	), p AS MATERIALIZED (
-		SELECT g.relation, g.parent, g.owner, g.node, g.remote_schema, g.mark, g.root, g.is_placed, x.number, x.bounds, x.name AS piece, format('%I.%I', g.mark, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
+		SELECT g.relation, g.parent, g.owner, g.node, g.remote_schema, g.mark, g.root, g.is_placed, x.number, x.bounds, x.name AS piece, format('%I.%I', g.schema, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
 		FROM g JOIN shardfdw_internal.shard_pieces(shards, pieces, at) x ON x.relation = g.relation AND x.is_first
 	), parts AS (
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p

@@ -131,8 +131,8 @@ append_targets(const ShardMove *move, StringInfo buf)
 }
 
 /*
- * Makes the schema of the move on a node, which is its source, its target, or both.  Its comment is for recovery, and
- * for jobs of other coordinators: these must not work on the same tables.
+ * Makes the schemas of the move on a node, which is its source, its target, or both.  The first has a comment for
+ * recovery, and for jobs of other coordinators: these must not work on the same tables.
  */
 static void
 append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo buf)
@@ -151,8 +151,9 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 	turn = of_source ? shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".turn_command(%s)", quote_literal_cstr(note.data)), InvalidSnapshot) : NULL;
 	if (turn)
 		appendStringInfo(buf, "%s; ", turn);
-	appendStringInfo(buf, "CREATE SCHEMA %s; %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, shard_own_right_revoke("SCHEMA", move->schema),
-					 move->schema, quote_literal_cstr(note.data));
+	foreach_node(String, schema, shard_move_schemas(move))
+		appendStringInfo(buf, "CREATE SCHEMA %s; %s; ", strVal(schema), shard_own_right_revoke("SCHEMA", strVal(schema)));
+	appendStringInfo(buf, "COMMENT ON SCHEMA %s IS %s; ", move->schema, quote_literal_cstr(note.data));
 	pfree(note.data);
 }
 
@@ -208,7 +209,7 @@ check_target(ShardMove *move)
 			move->indexed = true;
 		}
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_owner_code_on_nodes(%u, 'move', %s, ARRAY[%s]::pg_catalog.name[], ARRAY[%s]::pg_catalog.name[])",
-								 table->parent, quote_literal_cstr(move->schema), quote_literal_cstr(table->remote_table), quote_literal_cstr(move->target_name)));
+								 table->parent, quote_literal_cstr(table->staging_schema), quote_literal_cstr(table->remote_table), quote_literal_cstr(move->target_name)));
 	}
 }
 
@@ -659,7 +660,7 @@ try_drop(const ShardMove *move)
 					 "IF old IS NOT NULL THEN EXECUTE 'DROP TABLE ' || old; END IF; END$drop$", move->schema);
 	if (move->job.online)
 		appendStringInfo(&sql, "; DROP PUBLICATION IF EXISTS %s", move->schema);
-	appendStringInfo(&sql, "; DROP SCHEMA IF EXISTS %s CASCADE", move->schema);
+	appendStringInfo(&sql, "; %s", shard_move_drop_schemas(move));
 	return shard_move_try(move, move->source, sql.data);
 }
 
@@ -706,7 +707,7 @@ shard_place_drop(ShardMove *move)
 		settle_now_and_then(move, &settled_at);
 	}
 	shard_move_begin(move->job.userid);
-	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));
+	shard_move_run(move, move->target, shard_move_drop_schemas(move));
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_dropped");
 	analyze_here(move);

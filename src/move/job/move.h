@@ -30,6 +30,7 @@ typedef struct ShardMoveTable
 	const char *remote_name;	/* the same on the nodes, before and after the move */
 	const char *remote_schema;	/* not quoted */
 	const char *remote_table;	/* not quoted */
+	const char *staging_schema; /* of the staging table; needs no quotes */
 	const char *staging;		/* qualified, quoted name of the table on the target that gets the rows */
 	const char *columns;		/* columns that are not generated, as a column list; may be empty */
 	bool		binary;			/* use COPY with binary format */
@@ -48,7 +49,7 @@ typedef struct ShardMove
 	int			npieces;		/* number of pieces of each shard; more than one for a split */
 	const char *source_name;
 	const char *target_name;
-	const char *schema;			/* of the move, on both nodes */
+	const char *schema;			/* of the move, on both nodes; the first of shard_move_schemas() */
 	int			ntables;
 	ShardMoveTable *tables;
 	bool		switched;		/* the shards are on the target */

@@ -11,6 +11,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/job/table.h"
+#include "nodes/value.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "postmaster/interrupt.h"
@@ -178,8 +179,8 @@ shard_move_find_tables(ShardMove *move)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
 	List	   *rows = shard_own_sql_rows(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
-												SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
-												move->job.id, shard_move_array(move)), InvalidSnapshot);
+												SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), " SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ", m.schema_number), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
+												move->job.id, move->job.id, shard_move_array(move)), InvalidSnapshot);
 
 	move->ntables = 0;
 	move->tables = palloc0(sizeof(ShardMoveTable) * Max(list_length(rows), 1));
@@ -195,7 +196,8 @@ shard_move_find_tables(ShardMove *move)
 		table->remote_schema = row[5];
 		table->remote_table = row[6];
 		move->schema = row[7];
-		table->staging = quote_qualified_identifier(move->schema, row[8]);
+		table->staging_schema = row[8];
+		table->staging = quote_qualified_identifier(table->staging_schema, row[9]);
 	}
 	MemoryContextSwitchTo(oldcxt);
 	if (move->ntables == 0)
@@ -204,6 +206,34 @@ shard_move_find_tables(ShardMove *move)
 				 errmsg("relation %u is not a shard", move->shards[0])));
 	move->source_name = MemoryContextStrdup(move->job.cxt, GetForeignServer(move->source)->servername);
 	shard_move_set_target(move, move->target);
+}
+
+List *
+shard_move_schemas(const ShardMove *move)
+{
+	List	   *schemas = NIL;
+
+	for (int i = 0; i < move->ntables; i++)
+	{
+		String	   *schema = makeString(unconstify(char *, move->tables[i].staging_schema));
+
+		if (!list_member(schemas, schema))
+			schemas = lappend(schemas, schema);
+	}
+	return schemas;
+}
+
+char *
+shard_move_drop_schemas(const ShardMove *move)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "DROP SCHEMA IF EXISTS ");
+	foreach_node(String, schema, shard_move_schemas(move))
+		appendStringInfo(&buf, "%s%s", foreach_current_index(schema) > 0 ? ", " : "", strVal(schema));
+	appendStringInfoString(&buf, " CASCADE");
+	return buf.data;
 }
 
 /* ---------- parts ---------- */

@@ -36,6 +36,16 @@ extern void shard_move_commit_on_nodes(const ShardJob *job);
 /* Fills source, tables and schema of a move.  Call it in a transaction.  Errors: a requested table is not a shard. */
 extern void shard_move_find_tables(ShardMove *move);
 
+/*
+ * The schemas of a move, a list of String that need no quotes: one for the staging tables of each schema of the shards,
+ * because tables and indexes of two schemas may have the same names.  Both nodes have all of them, so that no other
+ * role can take such a name there.
+ */
+extern List *shard_move_schemas(const ShardMove *move);
+
+/* The command that drops these schemas. */
+extern char *shard_move_drop_schemas(const ShardMove *move);
+
 /* Makes serverid the target. */
 extern void shard_move_set_target(ShardMove *move, Oid serverid);
 
