@@ -329,6 +329,29 @@ sub fault
 	$c->wait_for("SELECT current_setting('shardfdw.fault_points') = '$points'");
 	return;
 }
+
+# TRUNCATE between the snapshot of the comparison and its query: the new rows are younger.
+SKIP:
+{
+	skip 'version 10 does not send TRUNCATE', 3
+		if there(q{SELECT current_setting('server_version_num')::int < 110000}) eq 't';
+	make('refilled', 'id int PRIMARY KEY, v text');
+	there('INSERT INTO refilled SELECT i FROM generate_series(1, 1000) i');
+	my $hold = $c->coordinator->data_dir . '/shardfdw_fault_import_compare';
+	append_to_file($hold, '');
+	fault('import_compare=wait');
+	$job = $c->safe_psql(call('refilled', 'wait => false'));
+	$c->wait_for("SELECT stage = 'comparing' FROM shardfdw.jobs WHERE id = $job");
+	ok($source->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE state = 'idle in transaction' AND query LIKE 'SET TRANSACTION SNAPSHOT%'}),
+		'the comparison has its snapshot');
+	there('TRUNCATE refilled; INSERT INTO refilled SELECT i FROM generate_series(1, 1000) i');
+	unlink $hold;
+	fault('');
+	$c->wait_for("SELECT stage = 'following' OR state <> 'running' FROM shardfdw.jobs WHERE id = $job");
+	is(error_of("SELECT shardfdw.cut_over($job)"), '', 'TRUNCATE during the comparison');
+	same('emptied', 'all rows are there');
+}
 my $marked = q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_import'};
 for my $point (qw(import_begun import_published import_chunk import_copied import_compared))
 {

@@ -15,6 +15,7 @@
 #include "move/job/job.h"
 #include "move/job/link.h"
 #include "move/job/rate.h"
+#include "move/job/table.h"
 #include "move/relay.h"
 #include "remote/wire/error.h"
 
@@ -165,8 +166,19 @@ is_first(const ShardMove *move, int tableno)
 	return true;
 }
 
-/* Compares a staging table with all tables whose rows it has. */
-static void
+static bool
+is_rewritten(const ShardMove *move, ShardConn *from)
+{
+	StringInfoData oids;
+
+	initStringInfo(&oids);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&oids, "%s%s", i > 0 ? ", " : "", shard_move_fact(&move->tables[i], "oid"));
+	return shard_link_is_rewritten(from, oids.data);
+}
+
+/* Compares a staging table with all tables whose rows it has.  Returns as shard_relay_verify() does. */
+static bool
 verify_table(ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into)
 {
 	RowSums		here = {from};
@@ -183,21 +195,25 @@ verify_table(ShardMove *move, const ShardMoveTable *table, ShardConn *from, Shar
 		add_all_rows(move, &here, waiting, table->name);
 		waiting = NULL;
 	}
-	if (here.nrows != there.nrows || here.hashes != there.hashes)
+	if (here.nrows == there.nrows && here.hashes == there.hashes)
+		return true;
+	if (!is_rewritten(move, from))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the rows of shard %s differ on nodes \"%s\" and \"%s\"", table->name, move->source_name, move->target_name),
 				 errdetail("Number of rows, and sums of their hashes: " INT64_FORMAT " " UINT64_FORMAT " and " INT64_FORMAT " " UINT64_FORMAT ".",
 						   here.nrows, here.hashes, there.nrows, there.hashes),
 				 errhint("The shard stays where it is.")));
+	return false;
 }
 
-void
+bool
 shard_relay_verify(ShardMove *move, ShardConn *from, ShardConn *into)
 {
 	for (int i = 0; i < move->ntables; i++)
 	{
-		if (is_first(move, i))
-			verify_table(move, &move->tables[i], from, into);
+		if (is_first(move, i) && !verify_table(move, &move->tables[i], from, into))
+			return false;
 	}
+	return true;
 }

@@ -14,9 +14,10 @@
 extern void shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into);
 
 /*
- * Compares the rows of all tables by their number and a sum of hashes, which does not depend on their order.  Errors:
- * data_corrupted if they differ.
+ * Compares the rows of all tables by their number and a sum of hashes, which does not depend on their order.  Returns
+ * false if they differ because from's snapshot is older than the file of a table (shard_link_is_rewritten()).  Then the
+ * comparison must be repeated with another snapshot.  Errors: data_corrupted if they differ otherwise.
  */
-extern void shard_relay_verify(ShardMove *move, ShardConn *from, ShardConn *into);
+extern bool shard_relay_verify(ShardMove *move, ShardConn *from, ShardConn *into);
 
 #endif

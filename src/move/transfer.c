@@ -158,18 +158,22 @@ get_ready(void *arg)
 
 /*
  * Compares the rows of both nodes as of one moment, the snapshot of a second slot.  The target is brought to that
- * position and held there.
+ * position and held there.  Returns false if the source has written new files for tables since that moment, so that
+ * their former rows cannot be read. attempt: 1 for the first.
  */
-static void
-compare(Transfer *transfer)
+static bool
+compare(Transfer *transfer, int attempt)
 {
 	ShardMove  *move = transfer->move;
 	ShardSlot  *slot;
 	ShardConn  *from;
 	ShardConn  *into;
+	bool		compared;
 
 	shard_move_begin(move->job.userid);
-	slot = shard_slot_create(move->job.cxt, shard_link_open(move->source, move->job.userid, true), psprintf("%s_v", move->schema));
+	/* the slot of the last attempt may still exist for a moment */
+	slot = shard_slot_create(move->job.cxt, shard_link_open(move->source, move->job.userid, true),
+							 psprintf("%s_v%d", move->schema, attempt));
 	from = shard_link_open(move->source, move->job.userid, false);
 	into = shard_link_open(move->target, move->job.userid, false);
 	shard_move_commit();
@@ -178,10 +182,11 @@ compare(Transfer *transfer)
 	shard_follow_to(transfer->follow, slot->start);
 	shard_slot_close(slot);
 	SHARD_FAULT_POINT("move_compare");
-	shard_relay_verify(move, from, into);
+	compared = shard_relay_verify(move, from, into);
 	shard_link_close(&from);
 	shard_link_close(&into);
 	SHARD_FAULT_POINT("move_compared");
+	return compared;
 }
 
 /* Switches when all changes have been applied on the target.  The transaction stays open. */
@@ -235,7 +240,8 @@ shard_transfer_online(ShardMove *move)
 	if (move->job.verify)
 	{
 		shard_job_enter_stage(&move->job, "comparing");
-		compare(&transfer);
+		for (int attempt = 1; !compare(&transfer, attempt); attempt++)
+			;
 	}
 
 	shard_job_enter_stage(&move->job, "switching");
@@ -278,8 +284,9 @@ shard_transfer_block(ShardMove *move)
 	copy_tables(&transfer);
 	SHARD_FAULT_POINT("move_copied");
 	shard_place_index(move);
-	if (move->job.verify)
-		shard_relay_verify(move, transfer.from, transfer.into);
+	/* false cannot happen, since the tables are locked */
+	if (move->job.verify && !shard_relay_verify(move, transfer.from, transfer.into))
+		elog(ERROR, "a table of the source has been rewritten under a lock");
 	shard_link_exec(transfer.from, "COMMIT");
 	while (!shard_place_switch(move))
 	{

@@ -396,8 +396,11 @@ is_encoded_alike(const ShardConn *source)
 	return encoding && pg_char_to_encoding(encoding) == GetDatabaseEncoding();
 }
 
-/* Compares the rows of the shards with the rows of the source.  The transaction of source uses a snapshot. */
-static void
+/*
+ * Compares the rows of the shards with the rows of the source.  The transaction of source uses a snapshot.  Returns
+ * false if the snapshot is older than the file of the source's table (shard_link_is_rewritten()).
+ */
+static bool
 compare_rows(ShardTableImport *import, ShardConn *source)
 {
 	bool		by_md5 = source->server_version < HASH_VERSION || !is_encoded_alike(source);
@@ -429,31 +432,38 @@ compare_rows(ShardTableImport *import, ShardConn *source)
 	}
 	add_sums(&there, source);
 	SHARD_FAULT_POINT("import_compared");
-	if (memcmp(&here, &there, sizeof(Sums)) != 0)
+	if (memcmp(&here, &there, sizeof(Sums)) == 0)
+		return true;
+	if (!shard_link_is_rewritten(source, psprintf("%u", import->table.source_oid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the rows of table %s differ from those of the source", import->table.relation),
 				 errdetail("Number of rows, and sums of their hashes: " INT64_FORMAT " " INT64_FORMAT " " INT64_FORMAT " here, " INT64_FORMAT " " INT64_FORMAT " " INT64_FORMAT " there.",
 						   here.nrows, here.high, here.low, there.nrows, there.high, there.low)));
+	return false;
 }
 
 /*
  * Compares the rows as of one moment, the snapshot of a second slot.  The table is brought to that position and held
- * there.
+ * there.  Returns false if the former rows of the source's table cannot be read. attempt: 1 for the first.
  */
-static void
-compare(ShardTableImport *import)
+static bool
+compare(ShardTableImport *import, int attempt)
 {
-	ShardSlot  *slot = create_slot(import, psprintf("%s_v", import->schema));
+	/* the slot of the last attempt may still exist for a moment */
+	ShardSlot  *slot = create_slot(import, psprintf("%s_v%d", import->schema, attempt));
 	ShardConn  *source;
+	bool		compared;
 
 	open_source(import, &source);
 	shard_link_exec(source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	shard_link_exec(source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
 	shard_follow_to(&import->stream.follow, slot->start);
 	shard_slot_close(slot);
-	compare_rows(import, source);
+	SHARD_FAULT_POINT("import_compare");
+	compared = compare_rows(import, source);
 	shard_link_close(&source);
+	return compared;
 }
 
 /* ---------- following ---------- */
@@ -477,7 +487,9 @@ copy(ShardTableImport *import)
 	if (!import->job.online && import->job.verify)
 	{
 		shard_job_enter_stage(&import->job, "comparing");
-		compare_rows(import, import->source);
+		/* the transaction has locked the table since its first statement */
+		if (!compare_rows(import, import->source))
+			elog(ERROR, "a table of the source has been rewritten under a lock");
 	}
 	shard_link_exec(import->source, "COMMIT");
 }
@@ -492,7 +504,8 @@ follow(ShardTableImport *import)
 	if (import->job.verify)
 	{
 		shard_job_enter_stage(&import->job, "comparing");
-		compare(import);
+		for (int attempt = 1; !compare(import, attempt); attempt++)
+			;
 	}
 	shard_job_enter_stage(&import->job, SHARD_JOB_FOLLOWING);
 }

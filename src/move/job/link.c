@@ -160,3 +160,11 @@ shard_link_value(ShardConn *link, const char *sql)
 	shard_broadcast_free(item);
 	return value;
 }
+
+bool
+shard_link_is_rewritten(ShardConn *link, const char *oids)
+{
+	/* the snapshot shows the row of pg_class, while the function reads the present one */
+	return strcmp(shard_link_value(link, psprintf("SELECT count(*) FROM pg_class c WHERE c.oid IN (%s) "
+												  "AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid)", oids)), "0") != 0;
+}

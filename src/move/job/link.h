@@ -44,6 +44,13 @@ extern void shard_link_exec(ShardConn *link, const char *sql);
 extern char *shard_link_value(ShardConn *link, const char *sql);
 
 /*
+ * Has a table on the node another file than in the snapshot of this link's transaction?  TRUNCATE and ALTER TABLE may
+ * write a new file, in which older snapshots see no rows.  The answer is final for tables that the transaction has
+ * locked. oids: of the tables on the node, separated by commas.
+ */
+extern bool shard_link_is_rewritten(ShardConn *link, const char *oids);
+
+/*
  * Sends a command that starts a COPY, and waits for its start.  The second function waits for the end of a COPY whose
  * data have ended, and returns the number of rows.
  */
