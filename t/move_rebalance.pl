@@ -52,7 +52,8 @@ $c->start_node(2);
 # ---------- moves ----------
 
 my $job = $c->safe_psql('SELECT shardfdw.rebalance()');
-is($c->safe_psql("SELECT kind, state, mode FROM shardfdw.jobs WHERE id = $job"), 'rebalance|done|online', 'a job makes them');
+is($c->safe_psql("SELECT kind, state, mode, error FROM shardfdw.jobs WHERE id = $job"),
+	'rebalance|done|online|', 'a job makes them');
 is($c->safe_psql("SELECT count(*), min(target) FROM shardfdw.jobs WHERE id > $job AND kind = 'move'"), '2|node3', 'by others');
 is(spread(), 'node1=3 node2=3 node3=2', 'all nodes have some');
 is($c->safe_psql($query), $before, 'all rows are there');
@@ -82,6 +83,44 @@ fails("SELECT shardfdw.move_shard('more_00', 'node1')", qr/node "node1" does not
 fails(q{SELECT shardfdw.remove_node('node1')}, qr/holds 2 shards/, 'it is not removed while it has some');
 is($c->safe_psql(q{SELECT shardfdw.drain_node('node1', undo => true); SELECT shardfdw_internal.node_option('node1', 'accepts_shards')}), "\ntrue", 'undo lets it accept shards again');
 $c->safe_psql("ALTER SERVER node1 OPTIONS (SET accepts_shards 'false'); ALTER FOREIGN TABLE $pinned OPTIONS (DROP pinned)");
+
+# ---------- moves that are refused, without a caller that waits ----------
+
+# before a job starts (a trigger), and by the job (a view on the node)
+{
+	my $of = 'SELECT state, error FROM shardfdw.jobs WHERE id =';
+	my %calls = ('node "node1"' => q{drain_node('node1', wait => false)},
+		'their nodes' => q{rebalance('count', wait => false)});
+	my $leader = $c->safe_psql(q{SELECT shard FROM shardfdw.rebalance_plan('count', 1, 'node1')
+		WHERE source = 'node1'});
+	my @obstacles = (
+		[ "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+			CREATE TRIGGER keeps BEFORE INSERT ON $leader FOR EACH ROW EXECUTE FUNCTION keep()", undef,
+			"DROP FUNCTION keep() CASCADE", undef, qr/the shard itself has triggers/ ],
+		[ undef, "CREATE VIEW seen AS SELECT * FROM $leader", undef, 'DROP VIEW seen', qr/in views/ ]);
+	for my $obstacle (@obstacles)
+	{
+		my ($here, $there, $undo_here, $undo_there, $why) = @$obstacle;
+		$c->safe_psql($here) if $here;
+		$c->node_safe_psql(1, $there) if $there;
+		for my $where (sort keys %calls)
+		{
+			my $id = $c->safe_psql("SELECT shardfdw.$calls{$where}");
+			my (undef, undef, $warning) = $c->psql("SELECT shardfdw.wait_job($id)");
+			like($c->safe_psql("$of $id"), qr/^done\|2 shards stay on $where; public\.$leader: .*$why/,
+				"$calls{$where}: the job says what stays, and why");
+			like($warning, qr/WARNING:  2 shards stay on $where; .*$why/, 'wait_job() too');
+		}
+		$c->safe_psql($undo_here) if $undo_here;
+		$c->node_safe_psql(1, $undo_there) if $undo_there;
+	}
+	$c->safe_psql("ALTER FOREIGN TABLE $leader OPTIONS (ADD pinned 'true')");
+	my $id = $c->safe_psql(q{SELECT shardfdw.drain_node('node1', wait => false)});
+	$c->wait_for("SELECT state <> 'running' FROM shardfdw.jobs WHERE id = $id");
+	like($c->safe_psql("$of $id"), qr/^done\|2 shards stay on node "node1"; they are pinned/,
+		'pinned shards count, too');
+	$c->safe_psql("ALTER FOREIGN TABLE $leader OPTIONS (DROP pinned)");
+}
 
 # ---------- interrupted ----------
 

@@ -335,7 +335,7 @@ my %outcomes = (
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
 		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions peers server_commands share_sequences
-		is_error_of_table own_name_condition warn_unmoved
+		is_error_of_table own_name_condition warn_unmoved unmoved_message
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# as LOCK TABLE
 	'ok ok 42501 42501 ok 42501 ok 42501 2F003 42704' => q{lock_with_views},

@@ -52,7 +52,7 @@ COMMENT ON COLUMN shardfdw_internal.job.lag_bytes IS 'Bytes of the source''s WAL
 COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards, or of the source of an import, waited at the switch. Null before the switch.';
 COMMENT ON COLUMN shardfdw_internal.job.waits_for IS 'Sessions that the job waits for. Null if it waits for none.';
 COMMENT ON COLUMN shardfdw_internal.job.sqlstate IS 'SQLSTATE of the error that ended the job.';
-COMMENT ON COLUMN shardfdw_internal.job.message IS 'Message of the error that ended the job.';
+COMMENT ON COLUMN shardfdw_internal.job.message IS 'Message of the error that ended the job. For a job that is done: how many shards stay, and why the first does.';
 COMMENT ON COLUMN shardfdw_internal.job.detail IS 'DETAIL of that error.';
 COMMENT ON COLUMN shardfdw_internal.job.hint IS 'HINT of that error.';
 
@@ -110,7 +110,7 @@ COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Number of changes that were 
 COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that the job has not processed yet. Null if not known.';
 COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards, or of the source of an import, waited at the switch. Null before the switch.';
 COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Sessions that the job waits for. Null if it waits for none. Shown only to the role of the job, members of that role and members of pg_read_all_stats.';
-COMMENT ON COLUMN shardfdw.jobs.error IS 'Error that ended the job. Null if there was none. Shown only to the role of the job, members of that role and members of pg_read_all_stats.';
+COMMENT ON COLUMN shardfdw.jobs.error IS 'Error that ended the job. For rebalance and drain_node that are done: how many shards stay, and why the first does. Null if there is none. Shown only to the role of the job, members of that role and members of pg_read_all_stats.';
 
 CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_cancel_job';

@@ -135,7 +135,7 @@ $$;
 COMMENT ON FUNCTION shardfdw.rebalance_plan(text, double precision, name) IS
 	'Plans the moves that rebalance() makes. strategy: bytes balances bytes, plus 100 MB for each group of shards; count balances the number of groups. Each is divided by the server option capacity, which is 1 by default. threshold: how far a node may be from the mean, as a fraction. drain: a node that is to be emptied. Nodes with option accepts_shards = false are also emptied. Only shards that the caller may move and that are not pinned are moved. Leaves out a table, with a WARNING, if strategy bytes finds that one of its shards does not exist on its node. Returns the moves in order: a shard, all shards that move with it, their bytes (null for strategy count), both nodes, and the highest use of a node before and after, as a multiple of the mean. Raises invalid_parameter_value, undefined_object, object_not_in_prerequisite_state, and system_error for a node that does not answer.';
 
-CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target name, mode text, verify boolean) RETURNS void
+CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target name, mode text, verify boolean) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -144,23 +144,39 @@ DECLARE
 BEGIN
 	IF place IS DISTINCT FROM source THEN
 		RAISE NOTICE 'shard % is not on node "%" any more', shard, source;
-		RETURN;
+		RETURN NULL;
 	END IF;
 	RAISE NOTICE 'moving shard % from node "%" to node "%"', shard, source, target;
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
+	RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
 	-- Another session may have made the same move. A table that cannot be moved must not stop the moves of others.
 	IF SQLSTATE = '55000' AND (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) = target THEN
 		RAISE NOTICE 'another job has moved it';
+		RETURN NULL;
 	ELSIF shardfdw_internal.is_error_of_table(SQLSTATE) THEN
 		RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('shard %s stays on node "%s": %s', shard, source, SQLERRM);
+		RETURN format('%s: %s', shard, SQLERRM);
 	ELSE
 		RAISE;
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.move_step(regclass, name, name, text, boolean) IS
-	'Makes a planned move of a shard if the shard is still on the source node. Returns nothing. Reports a WARNING for an error about the table. Raises the other errors of move_shard().';
+	'Makes a planned move of a shard if the shard is still on the source node. Reports a WARNING for an error about the table. Returns shard and error then, otherwise null. Raises the other errors of move_shard().';
+
+CREATE FUNCTION shardfdw_internal.unmoved_message(plan jsonb, reason text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN plan ? 'drain' THEN format('%s shards stay on node "%s"', count(*), plan->>'drain') ELSE format('%s shards stay on their nodes', count(*)) END
+		|| coalesce('; ' || reason, CASE WHEN plan ? 'drain' THEN '; they are pinned, or have replicas or another owner, or are new' ELSE '' END)
+	FROM (SELECT FROM shardfdw.shards v WHERE plan ? 'drain' AND plan->>'drain' = ANY (v.replica_nodes || v.stale_replica_nodes || v.node)
+		UNION ALL SELECT FROM jsonb_to_recordset(plan->'moves') m(shard oid, source name) JOIN shardfdw.shards v ON v.shard = m.shard AND v.node = m.source
+			CROSS JOIN LATERAL shardfdw_internal.shard_group(m.shard) WHERE NOT plan ? 'drain') x
+	HAVING count(*) > 0
+$$;
+COMMENT ON FUNCTION shardfdw_internal.unmoved_message(jsonb, text) IS
+	'Describes the shards that a series of jobs has not moved. plan: of the series. reason: why the first of them was not moved; null if no move failed. Returns a message, or null if no shard stays.';
 
 CREATE FUNCTION shardfdw_internal.warn_unmoved(plan jsonb, job bigint) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -211,7 +227,7 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_drained(name) IS 'Reports a WARNING for shards that are still on a node. Returns nothing.';
 
-CREATE FUNCTION shardfdw_internal.drain_replica(node name) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.drain_replica(node name, OUT has_moved boolean, OUT reason text) RETURNS record
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -219,6 +235,7 @@ DECLARE
 	step record;
 	failed regclass[] := '{}';
 BEGIN
+	has_moved := false;
 	FOR step IN SELECT p.shard, a.node AS target
 		FROM shardfdw_internal.tables_with_replicas(node, '{primary,replica,stale}') t JOIN pg_class c ON c.oid = t AND pg_has_role(c.relowner, 'USAGE')
 		CROSS JOIN LATERAL shardfdw_internal.shard_placements(t) p CROSS JOIN unnest(array_remove(shardfdw_internal.accepting_nodes(), node)) a(node)
@@ -229,20 +246,21 @@ BEGIN
 		BEGIN
 			RAISE NOTICE 'moving a replica of shard % from node "%" to node "%"', step.shard, node, step.target;
 			PERFORM shardfdw.move_replica(step.shard, node, step.target);
-			RETURN true;
+			has_moved := true;
+			RETURN;
 		EXCEPTION WHEN OTHERS THEN
 			IF NOT shardfdw_internal.is_error_of_table(SQLSTATE) THEN
 				RAISE;
 			END IF;
 			failed := failed || step.shard;
+			reason := coalesce(reason, format('%s: %s', step.shard, SQLERRM));
 			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('shard %s stays on node "%s": %s', step.shard, node, SQLERRM);
 		END;
 	END LOOP;
-	RETURN false;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drain_replica(name) IS
-	'Moves a node''s placement of one group of shards with replicas to the node with the fewest placements. Leaves out groups whose tables the caller does not own, groups without a node that they are not on, and, with a WARNING, groups for which move_replica() raises an error about the table. Returns whether a group was moved. Raises the other errors of move_replica().';
+	'Moves a node''s placement of one group of shards with replicas to the node with the fewest placements. Leaves out groups whose tables the caller does not own, groups without a node that they are not on, and, with a WARNING, groups for which move_replica() raises an error about the table. Returns whether a group was moved, and the first shard left out with its error. Raises the other errors of move_replica().';
 
 CREATE FUNCTION shardfdw_internal.start_series(function_name text, relation oid, node oid, plan text, online boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_series';
@@ -293,7 +311,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.run_series(text, oid, oid, jsonb, boolean) IS
 	'Starts a series of jobs after its checks, and optionally waits for it. plan: input of series_step(). Returns the number of the job. Raises the error that ended the job.';
 
-CREATE FUNCTION shardfdw_internal.series_step(plan jsonb, number integer) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.series_step(plan jsonb, number integer, OUT has_step boolean, OUT reason text) RETURNS record
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -304,26 +322,28 @@ DECLARE
 	move CONSTANT jsonb := plan->'moves'->(number - (plan ? 'drain')::integer);
 	step record;
 BEGIN
+	has_step := true;
 	IF plan ? 'drain' AND number = 0 THEN
 		PERFORM shardfdw_internal.set_node_option((plan->>'drain')::name, 'accepts_shards', 'false');
-		RETURN true;
+		RETURN;
 	END IF;
 	IF plan ? 'shards' THEN
 		SELECT s.action, s.members, s.pieces, s.target INTO step FROM shardfdw_internal.sharding_step((plan->>'relation')::oid::regclass, (plan->>'shards')::integer) s;
 		IF step.action IS NOT NULL THEN
 			PERFORM shardfdw_internal.run_sharding_step(step.action, step.members, step.pieces, step.target, mode, verify);
 		END IF;
-		RETURN step.action IS NOT NULL;
+		has_step := step.action IS NOT NULL;
+	ELSIF move IS NOT NULL THEN
+		reason := shardfdw_internal.move_step((move->>'shard')::oid::regclass, (move->>'source')::name, (move->>'target')::name, mode, verify);
+	ELSIF plan ? 'drain' AND mode = 'block' THEN
+		SELECT r.has_moved, r.reason INTO has_step, reason FROM shardfdw_internal.drain_replica((plan->>'drain')::name) r;
+	ELSE
+		has_step := false;
 	END IF;
-	IF move IS NOT NULL THEN
-		PERFORM shardfdw_internal.move_step((move->>'shard')::oid::regclass, (move->>'source')::name, (move->>'target')::name, mode, verify);
-		RETURN true;
-	END IF;
-	RETURN plan ? 'drain' AND mode = 'block' AND shardfdw_internal.drain_replica((plan->>'drain')::name);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.series_step(jsonb, integer) IS
-	'Runs one step of a job of rebalance(), drain_node() or set_shard_count(). number: of the step, from 0. Returns whether there was a step to run. Raises the errors of the jobs that it starts.';
+	'Runs one step of a job of rebalance(), drain_node() or set_shard_count(). number: of the step, from 0. Returns whether there was a step to run, and a shard that it has not moved, with the error. Raises the errors of the jobs that it starts.';
 
 CREATE FUNCTION shardfdw_internal.plan_moves(strategy text, threshold double precision, drain name, mode text, verify boolean) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

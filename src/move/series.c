@@ -6,6 +6,8 @@
  *
  * The SQL function series_step() runs one step, which starts another job and waits for it.  The function finds the step by
  * the plan of the series and by the catalogs.  If the series ends early, the steps before stay, and another series goes on.
+ *
+ * Shards that a step could not move do not end the series.  The journal then says how many stay, and why the first does.
  */
 #include "postgres.h"
 
@@ -14,6 +16,7 @@
 #include "move/job/table.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_start_series);
@@ -41,16 +44,26 @@ describe(ShardJob *job, const ShardJobArgs *args, ShardJobRow *row)
 static void
 run(ShardJob *job)
 {
-	const char *plan = ((ShardSeries *) job)->plan;
+	const char *plan = quote_literal_cstr(((ShardSeries *) job)->plan);
+	const char *reason = NULL;	/* why the first shard that stays was not moved */
 	bool		has_step = true;
 
 	for (int n = 0; has_step; n++)
 	{
+		ShardSqlField *row;
+
 		shard_job_enter_stage(job, psprintf("step %d", n + 1));
 		shard_move_begin(job->userid);
-		has_step = strcmp(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".series_step(%s, %d)::pg_catalog.text", quote_literal_cstr(plan), n)), "true") == 0;
+		row = linitial(shard_own_sql_rows(psprintf("SELECT has_step, reason FROM " SHARD_INTERNAL_SCHEMA ".series_step(%s, %d)", plan, n), InvalidSnapshot));
+		has_step = strcmp(row[0], "t") == 0;
+		if (row[1] && reason == NULL)
+			reason = MemoryContextStrdup(job->cxt, row[1]);
 		shard_move_commit();
 	}
+	shard_move_begin(job->userid);
+	shard_job_set_remark(job, shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".unmoved_message(%s, %s)", plan,
+														   reason ? quote_literal_cstr(reason) : "NULL"), InvalidSnapshot));
+	shard_move_commit();
 }
 
 /* Steps that have been committed stay. */

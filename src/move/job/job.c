@@ -259,6 +259,14 @@ shard_job_set_waiting(const ShardJob *job, const char *waits_for)
 }
 
 void
+shard_job_set_remark(const ShardJob *job, const char *remark)
+{
+	ShardSqlParam param = shard_sql_text(remark);
+
+	update_row(job, "message = $2", 1, &param);
+}
+
+void
 shard_job_end(const ShardJob *job, const ErrorData *error)
 {
 	if (error == NULL)
@@ -602,12 +610,20 @@ shardfdw_wait_job(PG_FUNCTION_ARGS)
 {
 	int64		id = PG_GETARG_INT64(0);
 	JobRow		row;
+	const char *state;
 
 	get_row(id, &row);
 	if (strcmp(row.state, "running") == 0)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_wait('wait_job', %s, %s)",
 								 row.source ? quote_literal_cstr(row.source) : "NULL", quote_literal_cstr(row.mode)));
-	PG_RETURN_TEXT_P(cstring_to_text(await(id, AWAIT_END)));
+	state = await(id, AWAIT_END);
+	get_row(id, &row);
+	/* what a job that is done has left undone */
+	if (row.message && may_see(&row))
+		ereport(WARNING,
+				(errmsg("%s", row.message),
+				 errcontext("job " INT64_FORMAT, id)));
+	PG_RETURN_TEXT_P(cstring_to_text(state));
 }
 
 /* wait_move(id bigint) -> void */

@@ -137,6 +137,7 @@ extern void shard_job_set_nodes(const ShardJob *job, const char *source_name, co
 extern void shard_job_set_progress(ShardJob *job);
 extern void shard_job_set_pause(const ShardJob *job, int64 pause_us);
 extern void shard_job_set_waiting(const ShardJob *job, const char *waits_for);	/* NULL: the job does not wait */
+extern void shard_job_set_remark(const ShardJob *job, const char *remark);	/* what a job that is done has left undone, or NULL */
 extern void shard_job_end(const ShardJob *job, const ErrorData *error);	/* error NULL: success */
 
 /* Shards with these names (qualified and quoted) have replaced the shards of the job. */
