@@ -115,6 +115,8 @@ $c2->safe_psql(q{SELECT shardfdw.split_shard('np_01')});
 $job = hold('move_switched', 'dropping', q{move_shard('np_02', 'node2', wait => false)});
 $c2->psql_fails_like(q{SELECT shardfdw.split_shard('np_02')},
 	qr/55006: job $job of coordinator "c1" works on shard public\.np_02/, 'the switch does not end it');
+$c2->psql_fails_like(q{SELECT shardfdw.move_shard('np_02', 'node1')},
+	qr/55006: job $job of coordinator "c1" works on shard public\.np_02/, 'nor for a move back');
 release('move_switched');
 $c1->safe_psql("SELECT shardfdw.wait_job($job)");
 

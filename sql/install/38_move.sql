@@ -450,6 +450,10 @@ BEGIN
 			FROM shardfdw_internal.moving_tables(shard) x ORDER BY x.relation::oid), 'autocommit') q ON q.command = m.ord AND q.fields IS NOT NULL
 	LIMIT 1;
 	IF FOUND THEN
+		-- A job of another coordinator may still have to drop it.
+		PERFORM shardfdw_internal.run_commands(ARRAY[target], ARRAY[c.command], 'autocommit')
+		FROM (SELECT shardfdw_internal.turn_command(jsonb_build_object('tables', jsonb_agg(jsonb_build_object('side', 'target', 'name', m.remote_name, 'schema', m.remote_schema, 'table', m.remote_table)))) AS command
+			FROM shardfdw_internal.moving_tables(shard) m) c WHERE c.command IS NOT NULL;
 		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('relation %s exists on node "%s" already', taken.name, target),
 			HINT = CASE WHEN taken.is_old THEN 'An earlier job has left it. SELECT * FROM shardfdw.recover_prepared_transactions() removes it, or shows why it is still needed.'
 				ELSE 'Drop or rename it there, if it is not needed.' END;
@@ -457,4 +461,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_move_nodes(regclass, name, name, text) IS
-	'Checks the nodes for a requested move: as check_job_nodes() does, and whether names exist already on the target. Returns nothing. Raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';
+	'Checks the nodes for a requested move: as check_job_nodes() does, and whether names exist already on the target. Returns nothing. Raises object_not_in_prerequisite_state, insufficient_privilege, object_in_use or duplicate_table.';
