@@ -7,19 +7,28 @@
 #include "access/htup_details.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "own_sql.h"
+#include "parser/parse_type.h"
+#include "parser/parser.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_revoke_command);
+PG_FUNCTION_INFO_V1(shardfdw_grant_as);
 
 bool
 shard_own_right_has(Oid role, const char *function)
@@ -81,4 +90,44 @@ Datum
 shardfdw_revoke_command(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_TEXT_P(cstring_to_text(shard_own_right_revoke(text_to_cstring(PG_GETARG_TEXT_PP(1)), text_to_cstring(PG_GETARG_TEXT_PP(0)))));
+}
+
+/* The relation, or the relation of the row type, of a GRANT on one object.  InvalidOid: another command. */
+static Oid
+granted_relation(const RawStmt *raw)
+{
+	const GrantStmt *stmt = (const GrantStmt *) raw->stmt;
+
+	if (!IsA(stmt, GrantStmt) || !stmt->is_grant || stmt->targtype != ACL_TARGET_OBJECT || list_length(stmt->objects) != 1)
+		return InvalidOid;
+	if (stmt->objtype == OBJECT_TABLE || stmt->objtype == OBJECT_SEQUENCE)
+		return RangeVarGetRelid(linitial_node(RangeVar, stmt->objects), AccessShareLock, false);
+	if (stmt->objtype == OBJECT_TYPE)
+		return typeidTypeRelid(typenameTypeId(NULL, makeTypeNameFromNameList(linitial_node(List, stmt->objects))));
+	return InvalidOid;
+}
+
+/*
+ * grant_as(grantor name, command text) -> void.  No code of users runs as the grantor: the command is executed without
+ * event triggers.  Core checks that the grantor has the grant option.
+ */
+Datum
+shardfdw_grant_as(PG_FUNCTION_ARGS)
+{
+	Oid			grantor = get_role_oid(NameStr(*PG_GETARG_NAME(0)), false);
+	List	   *commands = raw_parser(text_to_cstring(PG_GETARG_TEXT_PP(1)), RAW_PARSE_DEFAULT);
+	Oid			relid = list_length(commands) == 1 ? granted_relation(linitial_node(RawStmt, commands)) : InvalidOid;
+	ShardOwnSql own;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("command is not a GRANT on one relation")));
+	if (!shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+	shard_own_sql_become(&own, grantor);
+	ExecuteGrantStmt(castNode(GrantStmt, linitial_node(RawStmt, commands)->stmt));
+	shard_own_sql_return(&own);
+	CommandCounterIncrement();
+	PG_RETURN_VOID();
 }

@@ -108,6 +108,15 @@ my @corners = (
 	'an event trigger' => q{CREATE FUNCTION noted() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN IF current_setting('shardfdw.follows_coordinator') <> 'on' THEN NOTIFY ddl; END IF; END$$; CREATE EVENT TRIGGER noted ON ddl_command_end EXECUTE FUNCTION noted();
 		CREATE TABLE while_noted (a int); DROP EVENT TRIGGER noted},
 	'a serial column that grows' => q{CREATE TABLE grows (id smallint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int); INSERT INTO grows (v) SELECT 1 FROM generate_series(1, 5); SELECT shardfdw.shard_table('grows', 'id', 2)},
+	'privileges that the owner lacks, and that another role has granted' => q{
+		CREATE TABLE passed_on (id int PRIMARY KEY, i int GENERATED ALWAYS AS IDENTITY);
+		GRANT SELECT ON passed_on TO clerk WITH GRANT OPTION;
+		GRANT USAGE ON SEQUENCE passed_on_i_seq TO clerk WITH GRANT OPTION;
+		REVOKE DELETE ON passed_on FROM CURRENT_USER;
+		SELECT shardfdw_internal.repeat_grant('clerk', g) FROM unnest(ARRAY[
+			'GRANT SELECT ON public.passed_on TO pg_monitor',
+			'GRANT USAGE ON SEQUENCE public.passed_on_i_seq TO pg_monitor']) g;
+		SELECT shardfdw.shard_table('passed_on', 'id', 2)},
 );
 for (my $i = 0; $i < @corners; $i += 2)
 {
@@ -115,6 +124,10 @@ for (my $i = 0; $i < @corners; $i += 2)
 	$p->all_alike($corners[$i], by => $i / 2 + 1);
 }
 $p->all_alike('all of these');
+$p->same(q{SELECT string_agg(a::text, ' ' ORDER BY a::text COLLATE "C")
+		FROM pg_class c, unnest(c.relacl) a
+		WHERE c.relname LIKE 'passed_on%' AND c.relkind IN ('p', 'S') AND a::text LIKE 'pg_monitor%'},
+	'pg_monitor=U/clerk pg_monitor=r/clerk', 'grants of another role');
 $p->same(q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relname IN ('of_mine', 'of_prepared', 'selected_into', 'of_function', 'made_within', 'over_mine', 'over_all')}, 'made_within of_function of_mine of_prepared over_all selected_into', 'what is to stay');
 $_->safe_psql('INSERT INTO grows (v) SELECT 2 FROM generate_series(1, 5)') for @all;
 $all[0]->safe_psql('DROP SEQUENCE IF EXISTS none; ALTER TABLE grows ALTER id DROP IDENTITY; ALTER TABLE grows ALTER id ADD GENERATED ALWAYS AS IDENTITY (START 1000)');

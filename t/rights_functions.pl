@@ -23,7 +23,7 @@ my %reasons = (
 	'reads as a statement of the caller would, or with fewer rights' => ['read_here'],
 	'asks nodes with the user mapping of the caller' => [qw(apply_replicas list_prepared lock_new_objects read_as_owner run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
-		qw(attach_partial_aggregate check_shard_owners copy_aggregate copy_reference_rows copy_shard_rows hold_shards lock_node_list lock_placements lock_schema lock_schemas lock_servers lock_to_clear lock_view
+		qw(attach_partial_aggregate check_shard_owners copy_aggregate copy_reference_rows copy_shard_rows grant_as hold_shards lock_node_list lock_placements lock_schema lock_schemas lock_servers lock_to_clear lock_view
 		  make_objects_on_nodes note_copied_table note_left_shard set_key_defaults set_placements set_shard_node start_conversion take_replicas_turn take_turn)],
 	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_series start_import set_restore_point)],
 	'checks whose job it is' => [qw(ask_for_cut_over claim_job wait_move)],

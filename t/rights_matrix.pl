@@ -123,6 +123,7 @@ my %calls = (
 	'remove_coordinator' => q{shardfdw.remove_coordinator('c9')},
 	'server_commands' => q{shardfdw_internal.server_commands('c9', 'h', 1, 'd', 'u', 'p', '{}')},
 	'shard_storage_options' => q{shardfdw_internal.shard_storage_options('t', NULL)}, 'settle_server' => q{shardfdw_internal.settle_server('node1')}, 'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
+	'grant_as' => q{shardfdw_internal.grant_as('reader', 'GRANT SELECT ON t TO reader')}, 'repeat_grant' => q{shardfdw_internal.repeat_grant('reader', 'GRANT SELECT ON public.t TO reader')},
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
@@ -333,7 +334,7 @@ my %outcomes = (
 		shard_key_commands shard_names at_most take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
-		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
+		description_commands grant_commands role_text free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions peers server_commands share_sequences
 		is_error_of_table own_name_condition warn_unmoved unmoved_message
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
@@ -352,7 +353,7 @@ my %outcomes = (
 		answering_nodes compare_replicas lock_all_replicas lock_node_list lock_replicas note_copied_table note_left_shard settle_node take_replicas_turn
 		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners make_user
-		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings grant_as repeat_grant set_key_defaults set_shards_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_replicas make_schema_on_nodes
 		nodes_without_replica note_identity query_nodes run_commands drop_on_nodes drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table

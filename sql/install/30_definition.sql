@@ -19,7 +19,7 @@ COMMENT ON FUNCTION shardfdw_internal.storage_options(text[]) IS
 	'Writes storage parameters given as "name=value". Returns the text between the parentheses of WITH or SET, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.index_definitions(relation regclass)
-	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text, description text)
+	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -59,7 +59,6 @@ BEGIN
 									 shardfdw_internal.storage_options(r.reloptions), deferral);
 		END IF;
 		using_clause := substr(definition, length(prefix) + 1);
-		description := coalesce(obj_description(r.conid, 'pg_constraint'), obj_description(r.indexrelid, 'pg_class'));
 		RETURN NEXT;
 	END LOOP;
 END
@@ -142,10 +141,10 @@ AS $$
 			CASE WHEN i.constraint_def IS NOT NULL THEN ' ' || i.constraint_def
 				ELSE ' USING ' || i.using_clause END,
 			i.index_name, CASE WHEN i.constraint_def IS NOT NULL THEN 'constraint' ELSE 'index' END
-		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, ord)
 		UNION ALL
 		SELECT i.ord, 1 + a.attnum, 'ALTER INDEX ', format(' ALTER COLUMN %s SET STATISTICS %s', a.attnum, to_jsonb(a)->>'attstattarget'), i.index_name, 'schema'
-		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, ord)
 		JOIN pg_class x ON x.relname = i.index_name AND x.relnamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation)
 		JOIN pg_attribute a ON a.attrelid = x.oid AND (to_jsonb(a)->>'attstattarget')::integer >= 0 AND i.constraint_def IS NULL
 		UNION ALL
@@ -183,15 +182,9 @@ BEGIN
 	LOOP
 		IF i.constraint_def IS NOT NULL THEN
 			RETURN NEXT format('ALTER TABLE %s%s ADD CONSTRAINT %I %s', only_marker, relation, i.index_name, i.constraint_def);
-			IF i.description IS NOT NULL THEN
-				RETURN NEXT format('COMMENT ON CONSTRAINT %I ON %s IS %L', i.index_name, relation, i.description);
-			END IF;
 		ELSE
 			RETURN NEXT format('CREATE %sINDEX %I ON %s%s USING %s', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END,
 				i.index_name, CASE WHEN i.is_unique THEN only_marker ELSE '' END, relation, i.using_clause);
-			IF i.description IS NOT NULL THEN
-				RETURN NEXT format('COMMENT ON INDEX %I.%I IS %L', schema_name, i.index_name, i.description);
-			END IF;
 			FOR target IN
 				SELECT a.attnum, to_jsonb(a)->>'attstattarget' AS value FROM pg_attribute a
 				JOIN pg_class x ON x.oid = a.attrelid AND x.relname = i.index_name AND x.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = schema_name)
@@ -201,6 +194,11 @@ BEGIN
 			END LOOP;
 		END IF;
 	END LOOP;
+	RETURN QUERY SELECT x.command FROM pg_index u JOIN pg_class c ON c.oid = u.indexrelid
+	LEFT JOIN pg_constraint k ON k.conindid = u.indexrelid AND k.conrelid = relation AND k.contype IN ('p', 'u', 'x')
+	CROSS JOIN LATERAL (VALUES (format('COMMENT ON INDEX %I.%I IS %L', schema_name, c.relname, obj_description(c.oid, 'pg_class')), obj_description(c.oid, 'pg_class')),
+		(format('COMMENT ON CONSTRAINT %s ON %s IS %L', quote_ident(k.conname), relation, obj_description(k.oid, 'pg_constraint')), obj_description(k.oid, 'pg_constraint'))) x(command, description)
+	WHERE u.indrelid = relation AND x.description IS NOT NULL ORDER BY x.command COLLATE "C";
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.parent_index_commands(regclass, boolean) IS
@@ -236,7 +234,7 @@ BEGIN
 
 	FOR r IN
 		SELECT k.conname, obj_description(k.oid, 'pg_constraint') AS description
-		FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'c' ORDER BY k.conname::text COLLATE "C"
+		FROM pg_constraint k WHERE k.conrelid = relation AND k.contype IN ('c', 'n') ORDER BY k.conname::text COLLATE "C"
 	LOOP
 		CONTINUE WHEN r.description IS NULL;
 		RETURN NEXT format('COMMENT ON CONSTRAINT %I ON %s IS %L', r.conname, relation, r.description);
@@ -343,39 +341,84 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.policy_commands(regclass) IS
 	'Writes the commands for the row security policies of a table, its replica identity, and whether row security is on. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.grant_as(grantor name, command text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_grant_as';
+COMMENT ON FUNCTION shardfdw_internal.grant_as(name, text) IS
+	'Runs a GRANT on a relation of the caller, or on its row type, so that another role is the grantor. That role must have the grant option. Returns nothing. Raises insufficient_privilege if the relation belongs to another role, undefined_object, and invalid_parameter_value for another command.';
+
+CREATE FUNCTION shardfdw_internal.repeat_grant(grantor name, command text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	peers CONSTANT name[] := shardfdw_internal.peers();
+BEGIN
+	PERFORM shardfdw_internal.grant_as(grantor, command);
+	IF peers <> '{}' AND current_setting('shardfdw.enable_coordinator_propagation')::boolean THEN
+		PERFORM shardfdw_internal.run_commands(peers, array_fill(format('SELECT shardfdw_internal.grant_as(%L, %L)', grantor, command), ARRAY[cardinality(peers)]), 'write');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.repeat_grant(name, text) IS
+	'Does what grant_as() does, on all coordinators. Returns nothing. Raises errors of grant_as() and of other coordinators.';
+
+CREATE FUNCTION shardfdw_internal.role_text(role oid) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.role_text(oid) IS
+	'Writes a role for GRANT and REVOKE. 0: PUBLIC. Returns its quoted name.';
+
+CREATE FUNCTION shardfdw_internal.grant_commands(kind text, name text, relation regclass) RETURNS SETOF text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH RECURSIVE given AS MATERIALIZED (
+		SELECT c.relowner AS owner, 0 AS attnum, '' AS columns, x.grantor, x.grantee, x.privilege_type, x.is_grantable
+		FROM pg_class c LEFT JOIN pg_type t ON t.oid = c.reltype CROSS JOIN LATERAL aclexplode(CASE kind WHEN 'TYPE' THEN t.typacl ELSE c.relacl END) x
+		WHERE c.oid = relation
+		UNION ALL
+		SELECT c.relowner, a.attnum, format(' (%I)', a.attname), x.grantor, x.grantee, x.privilege_type, x.is_grantable
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
+		WHERE c.oid = relation AND kind <> 'TYPE'
+	), can_grant(role, privilege_type, attnum, depth) AS (
+		SELECT g.grantee, g.privilege_type, g.attnum, 1 FROM given g WHERE g.grantor = g.owner AND g.is_grantable
+		UNION
+		-- A grant option on the table is valid for each column.
+		SELECT g.grantee, g.privilege_type, g.attnum, c.depth + 1 FROM can_grant c
+		JOIN given g ON g.grantor = c.role AND g.privilege_type = c.privilege_type AND c.attnum IN (0, g.attnum) AND g.is_grantable
+		WHERE c.depth < 64
+	)
+	-- The owner has all privileges by default, and may have lost some.
+	SELECT format('REVOKE ALL ON %s %s FROM %s%s', kind, name, shardfdw_internal.role_text(c.relowner), CASE kind WHEN 'TYPE' THEN ', PUBLIC' ELSE '' END)
+	FROM pg_class c LEFT JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = relation AND CASE kind WHEN 'TYPE' THEN t.typacl ELSE c.relacl END IS NOT NULL
+	UNION ALL
+	(SELECT CASE WHEN d.depth IS NULL THEN k.command ELSE format('SELECT shardfdw_internal.repeat_grant(%L, %L)', pg_get_userbyid(g.grantor), k.command) END
+	FROM given g
+	CROSS JOIN LATERAL (SELECT format('GRANT %s%s ON %s %s TO %s%s', g.privilege_type, g.columns, CASE g.attnum WHEN 0 THEN kind ELSE 'TABLE' END, name,
+		shardfdw_internal.role_text(g.grantee), CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)) k(command)
+	-- Other grantors come after the roles that gave them the grant option.
+	LEFT JOIN LATERAL (SELECT min(c.depth) FROM can_grant c
+		WHERE c.role = g.grantor AND c.privilege_type = g.privilege_type AND c.attnum IN (0, g.attnum) AND g.grantor <> g.owner) d(depth) ON true
+	ORDER BY d.depth NULLS FIRST, g.attnum, g.grantee, g.privilege_type)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.grant_commands(text, text, regclass) IS
+	'Writes the commands that give an object exactly the privileges of another one of the same owner, with their grantors. kind: TABLE, SEQUENCE, or TYPE for the row type. name: of the object that gets the privileges; no other role has privileges on it. relation: the table or sequence whose privileges are read. Returns the commands in order.';
+
 CREATE FUNCTION shardfdw_internal.privilege_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	r record;
-	table_owner CONSTANT name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
 	-- exactly the privileges of the old table, whatever the default privileges are
 	RETURN NEXT format('REVOKE ALL ON %s FROM PUBLIC', relation);
-	FOR r IN
-		SELECT DISTINCT x.grantee FROM pg_default_acl a, aclexplode(a.defaclacl) x
-		WHERE a.defaclobjtype = 'r' AND x.grantee <> 0 AND pg_get_userbyid(x.grantee) <> table_owner
-	LOOP
-		RETURN NEXT format('REVOKE ALL ON %s FROM %I', relation, pg_get_userbyid(r.grantee));
-	END LOOP;
-	FOR r IN
-		SELECT x.grantee, x.privilege_type, x.is_grantable, NULL::name AS attname, 0 AS attnum
-		FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation
-		UNION ALL
-		SELECT x.grantee, x.privilege_type, x.is_grantable, a.attname, a.attnum
-		FROM pg_attribute a, aclexplode(a.attacl) x WHERE a.attrelid = relation AND NOT a.attisdropped
-		ORDER BY attnum, grantee, privilege_type
-	LOOP
-		CONTINUE WHEN pg_get_userbyid(r.grantee) = table_owner;
-		RETURN NEXT format('GRANT %s%s ON %s TO %s%s', r.privilege_type,
-			CASE WHEN r.attname IS NOT NULL THEN format(' (%I)', r.attname) ELSE '' END, relation,
-			CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.grantee)) END,
-			CASE WHEN r.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
-	END LOOP;
+	RETURN QUERY SELECT DISTINCT format('REVOKE ALL ON %s FROM %s', relation, shardfdw_internal.role_text(x.grantee))
+	FROM pg_default_acl a CROSS JOIN LATERAL aclexplode(a.defaclacl) x JOIN pg_class c ON c.oid = relation
+	WHERE a.defaclobjtype = 'r' AND x.grantee NOT IN (0, c.relowner);
+	RETURN QUERY SELECT * FROM shardfdw_internal.grant_commands('TABLE', relation::text, relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.grant_commands('TYPE', relation::text, relation);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.privilege_commands(regclass) IS
-	'Writes the commands that give a new table of the same owner the privileges of a table and its columns, and no others. Returns the commands in order.';
+	'Writes the commands that give a new table of the same owner the privileges of a table, its columns and its row type, and no others. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.dependent_views(relation regclass) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -527,11 +570,30 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.publication_commands(regclass) IS
 	'Writes the commands that add a new table of the same name to the publications that name a table, with the same columns and conditions. Returns a command for each.';
 
+CREATE FUNCTION shardfdw_internal.description_commands(relation regclass, name text) RETURNS SETOF text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH object(classid, objid, objsubid, name) AS (
+		SELECT c.tableoid, c.oid, 0, CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE 'TABLE ' END || $2 FROM pg_class c WHERE c.oid = relation
+		UNION ALL
+		SELECT a.tableoid, a.attrelid, a.attnum, format('COLUMN %s.%I', $2, a.attname) FROM pg_attribute a WHERE a.attrelid = relation AND NOT a.attisdropped
+		UNION ALL
+		SELECT t.tableoid, t.oid, 0, 'TYPE ' || $2 || CASE WHEN t.typrelid = 0 THEN '[]' ELSE '' END
+		FROM pg_class c JOIN pg_type r ON r.oid = c.reltype JOIN pg_type t ON t.oid IN (r.oid, r.typarray) WHERE c.oid = relation
+	)
+	-- CREATE TABLE ... LIKE copies the comments of columns.
+	SELECT format('COMMENT ON %s IS %L', o.name, d.description) FROM object o JOIN pg_description d ON d.classoid = o.classid AND d.objoid = o.objid AND d.objsubid = o.objsubid
+	WHERE o.objsubid = 0
+	UNION ALL
+	SELECT format('SECURITY LABEL FOR %I ON %s IS %L', l.provider, o.name, l.label) FROM object o
+	JOIN pg_seclabel l ON l.classoid = CASE WHEN o.objsubid = 0 THEN o.classid ELSE 'pg_class'::regclass END AND l.objoid = o.objid AND l.objsubid = o.objsubid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.description_commands(regclass, text) IS
+	'Writes the commands that give another table or sequence the comments of a relation and its row type, and the security labels of the relation, its columns and its row type. name: qualified and quoted name of the other one. Returns the commands.';
+
 CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	description CONSTANT text := obj_description(relation, 'pg_class');
 BEGIN
 	RETURN QUERY SELECT * FROM shardfdw_internal.column_commands(relation);
 	RETURN QUERY SELECT * FROM shardfdw_internal.statistics_commands(relation);
@@ -539,13 +601,11 @@ BEGIN
 	RETURN QUERY SELECT * FROM shardfdw_internal.policy_commands(relation);
 	RETURN QUERY SELECT * FROM shardfdw_internal.privilege_commands(relation);
 	RETURN QUERY SELECT * FROM shardfdw_internal.publication_commands(relation);
-	IF description IS NOT NULL THEN
-		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, description);
-	END IF;
+	RETURN QUERY SELECT * FROM shardfdw_internal.description_commands(relation, relation::text);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, publications, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, publications, comments, security labels. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -608,17 +668,15 @@ CREATE FUNCTION shardfdw_internal.sequence_commands(old_sequence regclass, new_s
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Default privileges have been granted on the new sequence first.
-	SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', new_sequence, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
+	SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', new_sequence, shardfdw_internal.role_text(x.grantee))
 	FROM pg_class c CROSS JOIN LATERAL (SELECT DISTINCT a.grantee FROM aclexplode(c.relacl) a) x WHERE c.oid = new_sequence AND x.grantee <> c.relowner
 	UNION ALL
-	SELECT format('GRANT %s ON SEQUENCE %s TO %s%s', x.privilege_type, new_sequence, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END,
-		CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-	FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE c.oid = old_sequence AND x.grantee <> c.relowner
+	SELECT * FROM shardfdw_internal.grant_commands('SEQUENCE', new_sequence::text, old_sequence)
 	UNION ALL
-	SELECT format('COMMENT ON SEQUENCE %s IS %L', new_sequence, obj_description(old_sequence, 'pg_class')) WHERE obj_description(old_sequence, 'pg_class') IS NOT NULL
+	SELECT * FROM shardfdw_internal.description_commands(old_sequence, new_sequence::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sequence_commands(regclass, regclass) IS
-	'Writes the commands that give the sequence of an identity column the privileges and the comment of another sequence. Returns the commands in order.';
+	'Writes the commands that give the sequence of an identity column the privileges, the comment and the security labels of another sequence. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.take_sequences(old_table regclass, new_table regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -33,18 +33,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass, regclass) IS
 	'Queries a node for the storage parameters of a table''s shard. shard: the shard to use; null for the first. Returns them as for SET (...), null if there are none.';
 
-CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text, referenced regclass)
+CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text, referenced regclass, description text)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT (q.fields)[1]::name, (q.fields)[2], to_regclass((q.fields)[3])
+	SELECT (q.fields)[1]::name, (q.fields)[2], to_regclass((q.fields)[3]), (q.fields)[4]
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
-	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname) FROM pg_constraint k '
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname), obj_description(k.oid, ''pg_constraint'') FROM pg_constraint k '
 			'JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace '
 			'WHERE k.conrelid = to_regclass(%L) AND k.contype = ''f'' ORDER BY k.conname', s.remote_name)], 'write') q
 	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_foreign_keys(regclass) IS
-	'Queries a node for the foreign keys of a shard to reference tables. Returns the name, definition and referenced table of each.';
+	'Queries a node for the foreign keys of a shard to reference tables. Returns the name, definition, referenced table and comment of each.';
 
 CREATE FUNCTION shardfdw_internal.shard_clustered_index(relation regclass) RETURNS name
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -118,6 +118,7 @@ BEGIN
 	table_options := shardfdw_internal.shard_storage_options(relation);
 	SELECT array_agg(shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN v.is_valid THEN ' NOT VALID' END), k.referenced)),
 		array_agg(shardfdw_internal.validating_command(relation::text, k.name)) FILTER (WHERE v.is_valid)
+			|| array_agg(format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.name, relation, k.description)) FILTER (WHERE k.description IS NOT NULL)
 	INTO foreign_keys, validating FROM shardfdw_internal.shard_foreign_keys(relation) k CROSS JOIN LATERAL (SELECT k.definition !~ ' NOT (VALID|ENFORCED)$' AS is_valid) v;
 	cluster_command := (SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, x.name) FROM shardfdw_internal.shard_clustered_index(relation) x(name) WHERE x.name IS NOT NULL);
 

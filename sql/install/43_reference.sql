@@ -310,13 +310,15 @@ CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
+	SELECT c.prefix, c.suffix
 	FROM pg_constraint k
-	WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(k.confrelid)
-	ORDER BY k.conname::text COLLATE "C"
+	CROSS JOIN LATERAL (VALUES ('ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))),
+		(format('COMMENT ON CONSTRAINT %I ON ', k.conname), ' IS ' || quote_literal(obj_description(k.oid, 'pg_constraint')))) c(prefix, suffix)
+	WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(k.confrelid) AND c.suffix IS NOT NULL
+	ORDER BY k.conname::text COLLATE "C", c.prefix COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
-	'Writes the commands that create a table''s foreign keys to reference tables on its shards, where they refer to the replicas. Returns the text before and after the name of the shard.';
+	'Writes the commands that create a table''s foreign keys to reference tables on its shards, where they refer to the replicas, and give them their comments. Returns the text before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp

@@ -562,7 +562,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
 	-- Validated after the switch: rows that are missing now are still to be applied.
-	SELECT array_agg(format('SET LOCAL lock_timeout = %L; ', current_setting('lock_timeout')) || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
+	SELECT array_agg(format('SET LOCAL lock_timeout = %L; ', current_setting('lock_timeout')) || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' OR k.prefix LIKE 'COMMENT %' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
 	FROM shardfdw_internal.reference_key_commands(relation) k;
 	IF prefixes IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')), prefixes, suffixes, array_fill(NULL::name, ARRAY[cardinality(prefixes)]), array_fill(NULL::text, ARRAY[cardinality(prefixes)]));

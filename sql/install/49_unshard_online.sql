@@ -186,7 +186,7 @@ AS $$
 			ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END, x.name, successor, i.using_clause) END,
 		format('ALTER INDEX %I.%I RENAME TO %I', n.nspname, x.name, i.index_name)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-	CROSS JOIN LATERAL shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, number)
+	CROSS JOIN LATERAL shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, number)
 	CROSS JOIN LATERAL (SELECT format('shardfdw_new_%s_%s', relation::oid, i.number)) x(name)
 	WHERE c.oid = successor
 $$;
@@ -256,7 +256,8 @@ BEGIN
 	clustered_by := shardfdw_internal.shard_clustered_index(relation);
 	-- validated afterwards: the nodes have enforced them
 	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END), k.referenced)
-		FROM shardfdw_internal.shard_foreign_keys(relation) k);
+			FROM shardfdw_internal.shard_foreign_keys(relation) k)
+		|| ARRAY(SELECT format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.name, relation, k.description) FROM shardfdw_internal.shard_foreign_keys(relation) k WHERE k.description IS NOT NULL);
 	PERFORM shardfdw_internal.drop_on_nodes(array_agg(s.node), array_agg(format('DROP TABLE %s, %s; DROP FUNCTION %s()', s.remote_name, s.notes, s.note_function)), array_agg(s.shard::text))
 	FROM shardfdw_internal.noted_shards(relation) s;
 	EXECUTE format('DROP TRIGGER shardfdw_note_truncate ON %s', relation);

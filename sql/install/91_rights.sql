@@ -66,7 +66,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_replicas(), shardfdw_internal.
 -- Check that the caller owns the object, or has privileges on the table that is to be locked.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure), shardfdw_internal.copy_aggregate(regprocedure, name[], text),
 	shardfdw_internal.copy_reference_rows(regclass, name[]),
-	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.check_shard_owners(regclass, name), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_node_list(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
+	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.check_shard_owners(regclass, name), shardfdw_internal.grant_as(name, text), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_node_list(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
 	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.lock_servers(name[]), shardfdw_internal.lock_to_clear(regclass), shardfdw_internal.lock_view(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_copied_table(regclass), shardfdw_internal.note_left_shard(regclass, name),
 	shardfdw_internal.set_key_defaults(regclass, regclass[]), shardfdw_internal.set_placements(text[], name, name),
 	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_replicas_turn(regclass[], boolean), shardfdw_internal.take_turn(text, boolean)
