@@ -39,6 +39,8 @@
 #include "common/hashfn.h"
 #include "compat.h"
 #include "conninfo.h"
+#include "executor/spi.h"
+#include "fault.h"
 #include "flush_commit.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -47,6 +49,7 @@
 #include "own_lock.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "own_table.h"
 #include "storage/lock.h"
 #include "utils/array.h"
@@ -114,6 +117,17 @@ static Identity cached = {0};
 static TransactionId replaced_by = InvalidTransactionId;
 static TransactionId changed_by = InvalidTransactionId;
 
+/* With replaced_by: the identity before that change, and the role that has called the function. */
+static char predecessor[SHARD_IDENTITY_LEN + 1];
+static Oid	replaced_for = InvalidOid;
+
+/* Does the current transaction contain the change, and has not rolled it back? */
+static bool
+is_current_change(TransactionId by)
+{
+	return TransactionIdIsValid(by) && TransactionIdIsCurrentTransactionId(by);
+}
+
 /*
  * Notes a change.  An earlier change of this transaction stays noted: either both are rolled back together, or only
  * this one.
@@ -121,7 +135,7 @@ static TransactionId changed_by = InvalidTransactionId;
 static void
 note_change(TransactionId *by)
 {
-	if (!TransactionIdIsValid(*by) || !TransactionIdIsCurrentTransactionId(*by))
+	if (!is_current_change(*by))
 		*by = GetCurrentTransactionId();
 }
 
@@ -346,7 +360,7 @@ shard_identity_require(void)
 				 errmsg("this server is not confirmed as the coordinator, and cannot change nodes"),
 				 errdetail_internal("%s", shard_identity_problem()),
 				 errhint("%s", shard_identity_hint())));
-	if (TransactionIdIsValid(replaced_by) && TransactionIdIsCurrentTransactionId(replaced_by))
+	if (is_current_change(replaced_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot change nodes in the transaction that has called promote_coordinator()")));
@@ -355,11 +369,38 @@ shard_identity_require(void)
 void
 shard_identity_require_committed(void)
 {
-	if (TransactionIdIsValid(changed_by) && TransactionIdIsCurrentTransactionId(changed_by))
+	if (is_current_change(changed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot resolve prepared transactions in the transaction that has called promote_coordinator() or resolve_transaction()"),
 				 errhint("Commit first.")));
+}
+
+void
+shard_identity_pre_commit(void)
+{
+	ShardOwnSql role;
+	ShardOwnSql own;
+	ShardSqlParam param;
+
+	if (!is_current_change(replaced_by))
+		return;
+	SHARD_FAULT_POINT("take_over");
+	param = shard_sql_text(predecessor);
+	shard_own_sql_become(&role, replaced_for);
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
+	(void) shard_own_sql_execute("SELECT shardfdw_internal.announce_identity($1)", SPI_OK_SELECT, 1, &param);
+	shard_own_sql_end(&own);
+	shard_own_sql_return(&role);
+}
+
+void
+shard_identity_pre_prepare(void)
+{
+	if (is_current_change(replaced_by))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has called promote_coordinator()")));
 }
 
 bool
@@ -620,6 +661,11 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("promote_coordinator()");
 	(void) shard_identity_lock(true);
 	shard_flush_commit_force();	/* nodes will be told the new identity */
+	if (!is_current_change(replaced_by))
+	{
+		strlcpy(predecessor, shard_identity_get(), sizeof(predecessor));
+		replaced_for = GetUserId();
+	}
 	note_change(&replaced_by);
 	note_change(&changed_by);
 	shard_identity_store();

@@ -50,6 +50,14 @@ extern char *shard_identity_named_by(void);
  */
 extern bool shard_identity_is_confirmed(void);
 
+/*
+ * The transaction is about to commit, or to be prepared.  If it has called promote_coordinator(), pre_commit informs the
+ * nodes and the other coordinators of the new identity.  Not before: a rollback could not undo that.  pre_prepare raises
+ * FEATURE_NOT_SUPPORTED.
+ */
+extern void shard_identity_pre_commit(void);
+extern void shard_identity_pre_prepare(void);
+
 /* Raises an error if this server is not confirmed. */
 extern void shard_identity_require(void);
 

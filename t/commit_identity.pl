@@ -400,6 +400,52 @@ is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
 	is($c->safe_psql('SELECT DISTINCT v FROM t'), '26', 'and one that had connected before');
 }
 
+# ---------- take-overs that do not commit ----------
+# The nodes are informed by the commit only.
+
+{
+	my $note = $c->safe_psql('SELECT note_name FROM shardfdw_internal.coordinator_identity()');
+	my $own = sub { $c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()') };
+	my $before = $own->();
+	my $works = sub {
+		my ($name, $expected) = @_;
+		is($own->(), $expected, "$name: identity");
+		is($c->node_safe_psql($_, "SELECT obj_description('shardfdw_internal.$note'::regclass)"),
+			$expected, "$name: node $_") for 1, 2;
+		is(($c->psql('UPDATE t SET v = 27'))[2], '', "$name: it writes to several nodes");
+	};
+	for (
+		[ 'ROLLBACK', 'BEGIN; SELECT shardfdw.promote_coordinator(); ROLLBACK' ],
+		[ 'a savepoint', 'BEGIN; SAVEPOINT s; SELECT shardfdw.promote_coordinator();
+			ROLLBACK TO s; COMMIT' ],
+		[ 'an error of the statement', 'SELECT shardfdw.promote_coordinator(), 1/0' ],
+		[ 'an error at commit', "SET shardfdw.fault_points = 'take_over=error';
+			SELECT shardfdw.promote_coordinator()" ],
+		[ 'PREPARE TRANSACTION', "BEGIN; SELECT shardfdw.promote_coordinator();
+			PREPARE TRANSACTION 'promoting'" ],
+		[ 'nodes used', 'BEGIN; UPDATE t SET v = 28; SELECT shardfdw.promote_coordinator()' ])
+	{
+		my ($name, $sql) = @$_;
+		my (undef, undef, $err) = $c->psql("LOAD 'shardfdw'; $sql", on_error_stop => 1);
+		$works->($name, $before);
+		like($err, qr/cannot PREPARE a transaction that has called promote_coordinator/, $name)
+		  if $name =~ /PREPARE/;
+		like($err, qr/cannot call promote_coordinator\(\) in a transaction that has used nodes/, $name)
+		  if $name =~ /nodes/;
+	}
+	# a crash before the nodes are informed
+	$c->psql("LOAD 'shardfdw'; SET shardfdw.fault_points = 'take_over=abort';
+		SELECT shardfdw.promote_coordinator()");
+	$c->wait_for_restart;
+	$works->('a crash', $before);
+	# only the last identity counts
+	$c->safe_psql('BEGIN; SELECT shardfdw.promote_coordinator(); SAVEPOINT s;
+		SELECT shardfdw.promote_coordinator(); ROLLBACK TO s;
+		SELECT shardfdw.promote_coordinator(); COMMIT');
+	isnt($own->(), $before, 'a take-over that commits');
+	$works->('several calls', $own->());
+}
+
 # ---------- dumps ----------
 
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';

@@ -123,6 +123,7 @@ my %calls = (
 	'remove_coordinator' => q{shardfdw.remove_coordinator('c9')},
 	'server_commands' => q{shardfdw_internal.server_commands('c9', 'h', 1, 'd', 'u', 'p', '{}')},
 	'shard_storage_options' => q{shardfdw_internal.shard_storage_options('t', NULL)}, 'settle_server' => q{shardfdw_internal.settle_server('node1')}, 'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
+	'announce_identity' => undef,
 	'grant_as' => q{shardfdw_internal.grant_as('reader', 'GRANT SELECT ON t TO reader')}, 'repeat_grant' => q{shardfdw_internal.repeat_grant('reader', 'GRANT SELECT ON public.t TO reader')},
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},

@@ -30,7 +30,8 @@ SET log_min_duration_statement = -1;
 SELECT 'CREATE ROLE shardfdw_failover' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'shardfdw_failover') \gexec
 ALTER ROLE shardfdw_failover LOGIN CONNECTION LIMIT 3;
 SELECT format('GRANT CONNECT ON DATABASE %I TO shardfdw_failover', current_database()) \gexec
-GRANT EXECUTE ON FUNCTION shardfdw.promote_coordinator(text, text), shardfdw_internal.replace_identity(boolean) TO shardfdw_failover;
+GRANT EXECUTE ON FUNCTION shardfdw.promote_coordinator(text, text), shardfdw_internal.replace_identity(boolean),
+	shardfdw_internal.announce_identity(text) TO shardfdw_failover;
 
 -- the nodes of the cluster
 SELECT format(c.command, n.node, :'user', :'password')

@@ -84,7 +84,7 @@ CREATE FUNCTION shardfdw_internal.replace_identity(all_commits_received boolean)
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
 COMMENT ON FUNCTION shardfdw_internal.replace_identity(boolean) IS
-	'Does the local part of promote_coordinator(): gives this server a new identity, and records the present identities as those of predecessors. Returns the new identity.';
+	'Does the local part of promote_coordinator(): gives this server a new identity, and records the present identities as those of predecessors. The commit of the transaction calls announce_identity(). Returns the new identity.';
 REVOKE ALL ON FUNCTION shardfdw_internal.replace_identity(boolean) FROM PUBLIC;
 
 SELECT shardfdw_internal.store_identity();
@@ -133,28 +133,15 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
 	'Records on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there. end_sessions: also ends the sessions there of servers with this server''s system identifier. Returns one row per node, with the error message if it failed.';
 
-CREATE FUNCTION shardfdw.promote_coordinator(commits text DEFAULT 'unknown', restore_point text DEFAULT NULL) RETURNS text
+CREATE FUNCTION shardfdw_internal.announce_identity(predecessor text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	old_identity CONSTANT text := (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i);
-	new_identity text;
 	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 	peers CONSTANT name[] := shardfdw_internal.peers();
-	this CONSTANT name := (SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this);
 	command text;
 	r record;
 BEGIN
-	IF commits IS NULL OR commits NOT IN ('complete', 'unknown') THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('commits "%s" is not known', commits), HINT = 'It is complete or unknown.';
-	END IF;
-	IF restore_point IS NOT NULL THEN
-		PERFORM shardfdw_internal.require_restored(restore_point);
-		-- A transaction that a node no longer has prepared is committed there. The other timelines of the node mean nothing.
-		UPDATE shardfdw_internal.commit_log SET timelines = NULL WHERE settled_at IS NULL;
-		DELETE FROM shardfdw_internal.node_position;
-	END IF;
-	new_identity := shardfdw_internal.replace_identity(commits = 'complete' OR restore_point IS NOT NULL);
 	IF nodes <> '{}' THEN
 		FOR r IN SELECT n.node, n.message FROM shardfdw_internal.note_identity(nodes, true) n WHERE NOT n.ok
 		LOOP
@@ -163,24 +150,53 @@ BEGIN
 				HINT = 'There the predecessor, should it go on, is not refused.';
 		END LOOP;
 	END IF;
-	IF this IS NOT NULL THEN
-		command := format('ALTER SERVER %I OPTIONS (SET identity %L)', this, new_identity);
-		PERFORM set_config('shardfdw.enable_coordinator_propagation', 'off', true);
-		EXECUTE command;
+	IF peers <> '{}' THEN
+		SELECT format('ALTER SERVER %I OPTIONS (SET identity %L)', c.name, c.identity) INTO command FROM shardfdw.coordinators c WHERE c.is_this;
 		FOR r IN SELECT q.node, concat_ws(': ', q.message, q.detail) AS message FROM shardfdw_internal.run_commands(peers,
-			array_fill(format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', old_identity, command, CURRENT_USER), ARRAY[cardinality(peers)]), 'settle', false) q
-			WHERE peers <> '{}' AND NOT q.ok
+			array_fill(format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', predecessor, command, CURRENT_USER), ARRAY[cardinality(peers)]), 'settle', false) q
+			WHERE NOT q.ok
 		LOOP
 			RAISE WARNING USING MESSAGE = format('coordinator "%s" does not know of the take-over', r.node),
 				DETAIL = r.message,
 				HINT = format('Run there: SET shardfdw.enable_coordinator_propagation = off; %s;', command);
 		END LOOP;
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.announce_identity(text) IS
+	'Does the last part of promote_coordinator(), when its transaction commits: informs the nodes and the other coordinators of the new identity. predecessor: the identity that they know. Returns nothing. Reports a WARNING for each of them that could not be informed.';
+REVOKE ALL ON FUNCTION shardfdw_internal.announce_identity(text) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.promote_coordinator(commits text DEFAULT 'unknown', restore_point text DEFAULT NULL) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	new_identity text;
+	this CONSTANT name := (SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this);
+BEGIN
+	IF commits IS NULL OR commits NOT IN ('complete', 'unknown') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('commits "%s" is not known', commits), HINT = 'It is complete or unknown.';
+	END IF;
+	-- Nodes are informed when the transaction commits, which ends the sessions that this server has on them.
+	IF shardfdw_internal.in_remote_transaction() THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'cannot call promote_coordinator() in a transaction that has used nodes', HINT = 'Commit first.';
+	END IF;
+	IF restore_point IS NOT NULL THEN
+		PERFORM shardfdw_internal.require_restored(restore_point);
+		-- A transaction that a node no longer has prepared is committed there. The other timelines of the node mean nothing.
+		UPDATE shardfdw_internal.commit_log SET timelines = NULL WHERE settled_at IS NULL;
+		DELETE FROM shardfdw_internal.node_position;
+	END IF;
+	new_identity := shardfdw_internal.replace_identity(commits = 'complete' OR restore_point IS NOT NULL);
+	IF this IS NOT NULL THEN
+		PERFORM set_config('shardfdw.enable_coordinator_propagation', 'off', true);
+		EXECUTE format('ALTER SERVER %I OPTIONS (SET identity %L)', this, new_identity);
+	END IF;
 	RETURN new_identity;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.promote_coordinator(text, text) IS
-	'Makes this server the coordinator in place of the one that it is a standby, restored backup or clone of. Nodes then refuse commits of the old coordinator. commits: complete means that this server has all commits of the old coordinator, so recover_prepared_transactions() rolls back the transactions that are not among them; unknown leaves these transactions until resolve_transaction() decides them. Transactions of earlier predecessors are not affected. restore_point: target of create_restore_point() to which this server and all nodes of the cluster were restored. If a server was not restored to that target, raises object_not_in_prerequisite_state. If this database is a clone of another database of this server, the identity of that database is not taken over. Returns the new identity. Reports a WARNING for each node and each other coordinator that could not be informed. Also raises invalid_parameter_value.';
+	'Makes this server the coordinator in place of the one that it is a standby, restored backup or clone of. Nodes then refuse commits of the old coordinator. commits: complete means that this server has all commits of the old coordinator, so recover_prepared_transactions() rolls back the transactions that are not among them; unknown leaves these transactions until resolve_transaction() decides them. Transactions of earlier predecessors are not affected. restore_point: target of create_restore_point() to which this server and all nodes of the cluster were restored. If a server was not restored to that target, raises object_not_in_prerequisite_state. If this database is a clone of another database of this server, the identity of that database is not taken over. Nodes and other coordinators are informed when the transaction commits. Returns the new identity. Reports a WARNING for each node and each other coordinator that could not be informed. Also raises invalid_parameter_value, and object_not_in_prerequisite_state in a transaction that has used nodes.';
 REVOKE ALL ON FUNCTION shardfdw.promote_coordinator(text, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.declare_commits_received(predecessor text) RETURNS void

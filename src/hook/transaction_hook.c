@@ -13,6 +13,7 @@
 #include "executor/scan/nested_write.h"
 #include "flush_commit.h"
 #include "hook/hook.h"
+#include "identity.h"
 #include "load/input/reject_file.h"
 #include "reference/reference_pending.h"
 #include "reference/reference_trigger.h"
@@ -28,10 +29,12 @@ end_transaction(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			shard_identity_pre_commit();
 			shard_txn_pre_commit();
 			shard_flush_commit_before_end();
 			return;
 		case XACT_EVENT_PRE_PREPARE:
+			shard_identity_pre_prepare();
 			shard_reject_file_pre_prepare();
 			shard_txn_pre_prepare();
 			shard_flush_commit_before_end();
