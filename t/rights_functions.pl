@@ -193,6 +193,58 @@ for my $role ('postgres', 'pg_monitor')
 	is($c->safe_psql("GRANT CREATE, TEMPORARY ON DATABASE postgres TO PUBLIC; SET ROLE $role; SELECT * FROM internal_errors()"), '', "$role: no function raises an internal error for arguments of no sense");
 }
 
+# Messages about an argument that names nothing, or another kind of object, name the mistake.
+$c->safe_psql('CREATE VIEW a_view AS SELECT 1 AS k; CREATE TABLE alone (k int PRIMARY KEY);
+	CREATE AGGREGATE an_aggregate (int) (sfunc = int4pl, stype = int)');
+for (
+	[ q{add_node(NULL, 'h')} => qr/22004: the name of the server must not be null/ ],
+	[ q{add_node('n', 'h', username => NULL)} => qr/22004: username must not be null/ ],
+	[ q{add_coordinator(NULL, 'h')} => qr/22004: the name of the server must not be null/ ],
+	[ q{add_coordinator('n', 'h', username => NULL)} => qr/22004: username must not be null/ ],
+	[ q{add_user(NULL)} => qr/22004: role must not be null/ ],
+	[ q{distribute_aggregate(0)} => qr/42883: function with OID 0 does not exist/ ],
+	[ q{distribute_aggregate('now()')} => qr/42809: now\(\) is not an aggregate/ ],
+	[ q{undistribute_aggregate(0)} => qr/42883: function with OID 0 does not exist/ ],
+	[ q{undistribute_aggregate('now()')} => qr/42809: now\(\) is not an aggregate/ ])
+{
+	$c->psql_fails_like("SELECT shardfdw.$_->[0]", $_->[1], "message: $_->[0]");
+}
+# Each function with a table or shard as its first argument. The others get values by their types.
+my %values = (name => q{'node1'}, text => q{'block'}, boolean => 'true', integer => '2',
+	regclass => 'NULL', interval => q{'1 day'}, 'timestamp with time zone' => q{'2030-01-01'},
+	'name[]' => q{'{node1}'}, 'text[]' => 'NULL', anyelement => '1');
+my @about_tables = split /\n/, $c->safe_psql(q{
+	SELECT p.proname, string_agg(format_type(a.type, NULL), ';' ORDER BY a.ord)
+	FROM pg_proc p CROSS JOIN LATERAL unnest(p.proargtypes::oid[]) WITH ORDINALITY a(type, ord)
+	WHERE p.pronamespace = 'shardfdw'::regnamespace AND p.proargtypes[0] = 'regclass'::regtype
+		AND p.prokind = 'f' GROUP BY p.oid ORDER BY 1, 2});
+cmp_ok(scalar(@about_tables), '>', 10, 'functions have a table as argument');
+my %special = (
+	import_table => q{, 'host=h', mode => 'online'},
+	split_shard => '', shard_for => ', 1');
+for my $function (@about_tables)
+{
+	my ($name, $types) = split /\|/, $function;
+	my (undef, @types) = split /;/, $types;
+	my $rest = $special{$name} // join '', map { ', ' . ($values{$_} // 'NULL') } @types;
+	for my $odd ([ NULL => qr/22004: .*must not be null/ ],
+		[ 0 => qr/42P01: relation with OID 0 does not exist/ ],
+		[ q{'a_view'} => qr/4\w{4}: .*a_view/ ], [ q{'alone'} => qr/(?:4|0|2)\w{4}: .*alone/ ])
+	{
+		my ($argument, $error) = @$odd;
+		my $call = "$name($argument$rest)";
+		next if $argument eq q{'alone'} && $name =~ /^(?:check_table|create_reference_table)$/;
+		next if $argument eq 'NULL' && $name eq 'shard_for';	# STRICT
+		if ($name eq 'check_table' && $argument eq q{'a_view'})
+		{
+			like($c->safe_psql("SELECT message FROM shardfdw.$call"), qr/"a_view" is not a table/,
+				"message: $call");
+			next;
+		}
+		$c->psql_fails_like("SELECT shardfdw.$call", $error, "message: $call");
+	}
+}
+
 # No function counts up to the maximum of its argument's type: users' functions have limits, and the
 # functions that they call have limits, too.
 my @calls = split /\n/, $c->safe_psql(q{SELECT format('SELECT * FROM %s(%s);', p.oid::regproc, string_agg(CASE

@@ -304,6 +304,12 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
 			MESSAGE = 'options must be a JSON object';
 	END IF;
+	IF name IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'the name of the server must not be null';
+	END IF;
+	IF username IS NULL AND options->>'user' IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'username must not be null';
+	END IF;
 	SELECT string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
 		FILTER (WHERE o.key <> ALL (mapping_keys)),
 		string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
@@ -316,7 +322,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.server_commands(name, text, integer, name, name, text, jsonb) IS
-	'Writes the commands that create a server and the current user''s mapping for it. Each option is given to the object that accepts it. Returns both commands. Raises invalid_parameter_value if options is not a JSON object.';
+	'Writes the commands that create a server and the current user''s mapping for it. Each option is given to the object that accepts it. Returns both commands. Raises invalid_parameter_value if options is not a JSON object, and null_value_not_allowed without a name or user.';
 
 CREATE FUNCTION shardfdw_internal.make_server(commands text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -308,6 +308,9 @@ DECLARE
 	is_everywhere CONSTANT boolean := nodes IS NULL;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_user');
+	IF role IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null';
+	END IF;
 	SELECT x.oid, x.rolsuper, x.rolcanlogin INTO r FROM pg_roles x WHERE x.rolname = role;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role "%s" does not exist', role),

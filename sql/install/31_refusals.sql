@@ -44,8 +44,8 @@ COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
 CREATE FUNCTION shardfdw_internal.is_gone(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- For a dropped relation, whatever the snapshot shows, regclass prints only the number.
-	SELECT relation::text = relation::oid::text
+	-- For a dropped relation, whatever the snapshot shows, regclass prints only the number, and a dash for 0.
+	SELECT relation = 0 OR relation::text = relation::oid::text
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_gone(regclass) IS
 	'Tells whether a relation has been dropped since a list of relations was read. Loops over such a list without locks skip dropped relations.';
@@ -73,7 +73,10 @@ CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF relation IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
+	IF relation IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
+	END IF;
+	IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
@@ -81,7 +84,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_other_kind(regclass, text) IS
-	'Reports that a relation has the wrong kind for a function. Never returns. Raises undefined_table if there is no such relation, or else wrong_object_type.';
+	'Reports that a relation has the wrong kind for a function. Never returns. Raises null_value_not_allowed, undefined_table if there is no such relation, or else wrong_object_type.';
 
 CREATE FUNCTION shardfdw_internal.obstacle(condition text, message text, detail text, hint text)
 	RETURNS TABLE (condition text, message text, detail text, hint text)

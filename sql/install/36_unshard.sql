@@ -182,6 +182,9 @@ DECLARE
 	nodes name[];
 	commands text[];
 BEGIN
+	IF relation IS NULL THEN
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
+	END IF;
 	PERFORM shardfdw_internal.check_shard_owners(relation);
 	-- pass the name as often as the command may contain a placeholder
 	SELECT array_agg(s.shard), array_agg(s.node),

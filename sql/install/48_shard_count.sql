@@ -40,7 +40,10 @@ BEGIN
 	INTO present, moduli, remainders, nodes
 	FROM shardfdw.shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
 	WHERE s.relation = sharding_step.relation;
-	IF present IS NULL OR array_position(moduli, NULL) IS NOT NULL THEN
+	IF present IS NULL THEN
+		PERFORM shardfdw_internal.raise_other_kind(sharding_step.relation, 'sharded table');
+	END IF;
+	IF array_position(moduli, NULL) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the number of shards of %s cannot be altered: it is not sharded by HASH', sharding_step.relation);
 	END IF;
 	SELECT m INTO largest FROM unnest(moduli) m WHERE m % sharding_step.shards <> 0 AND sharding_step.shards % m <> 0 LIMIT 1;

@@ -953,10 +953,16 @@ DECLARE
 	p record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('move_replica');
+	IF shard IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard must not be null';
+	END IF;
+	IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = shard) THEN
+		PERFORM shardfdw_internal.raise_other_kind(shard, 'shard');
+	END IF;
 	PERFORM shardfdw_internal.check_node_name(source);
 	PERFORM shardfdw_internal.check_node_name(target);
 	IF NOT EXISTS (SELECT FROM unnest(shards) s WHERE shardfdw_internal.has_replicas(s)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s is no shard with replicas', coalesce(shard::text, 'null')),
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s is no shard with replicas', shard),
 			HINT = 'shardfdw.move_shard() moves shards that have none.';
 	END IF;
 	PERFORM shardfdw_internal.apply_replicas();

@@ -161,6 +161,14 @@ shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)
 	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
+	if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(aggfnoid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", aggfnoid)));
+	if (!SearchSysCacheExists1(AGGFNOID, ObjectIdGetDatum(aggfnoid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("%s is not an aggregate", format_procedure(aggfnoid))));
 	if (!owns_aggregate(aggfnoid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(aggfnoid));
 
