@@ -50,6 +50,28 @@ SELECT message FROM shardfdw.check_table('skew', 'few');
 ANALYZE skew;
 SELECT k.key, c.severity, c.message FROM (VALUES ('id'), ('most'), ('few')) k(key) CROSS JOIN LATERAL shardfdw.check_table('skew', k.key) c;
 
+-- what shards need: their names, and user mappings; as shard_table() raises it
+CREATE TABLE taken (id int PRIMARY KEY);
+SHOW shardfdw.default_shards;
+CREATE TABLE taken_01 (i int);
+CREATE DOMAIN taken_02 AS int;
+SELECT * FROM shardfdw.check_table('taken');
+SELECT shardfdw.shard_table('taken');
+CREATE ROLE check_table_owner;
+GRANT USAGE ON FOREIGN SERVER node1, node2 TO check_table_owner;
+GRANT CREATE ON SCHEMA public TO check_table_owner;
+CREATE USER MAPPING FOR check_table_owner SERVER node2 OPTIONS (user 'nobody', password_required 'false');
+CREATE TABLE unmapped (id int PRIMARY KEY);
+ALTER TABLE unmapped OWNER TO check_table_owner;
+SET ROLE check_table_owner;
+SELECT * FROM shardfdw.check_table('unmapped');
+SELECT shardfdw.shard_table('unmapped', nodes => '{node1}');
+RESET ROLE;
+DROP TABLE taken, taken_01, unmapped;
+DROP DOMAIN taken_02;
+DROP OWNED BY check_table_owner;
+DROP ROLE check_table_owner;
+
 -- only the owner may ask
 CREATE ROLE check_table_reader;
 GRANT SELECT ON good TO check_table_reader;

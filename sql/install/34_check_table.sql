@@ -44,6 +44,32 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.table_warnings(regclass, smallint[]) IS
 	'Finds what would make a sharded table slow: row triggers, row security, and a key with few values, frequent values or nulls. The values are those of the statistics of ANALYZE. key_columns: columns of the shard key. Returns a row of obstacle() for each.';
 
+CREATE FUNCTION shardfdw_internal.shard_obstacles(relation regclass)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH d(shards) AS (SELECT current_setting('shardfdw.default_shards')::integer),
+	node(name, number) AS (
+		SELECT n, row_number() OVER () FROM unnest(shardfdw_internal.granted_nodes()) WITH ORDINALITY x(n, o)
+		WHERE coalesce(shardfdw_internal.node_option(n, 'accepts_shards')::boolean, true) ORDER BY o
+	)
+	(SELECT o.* FROM pg_class c CROSS JOIN d
+	CROSS JOIN LATERAL unnest(shardfdw_internal.free_shard_names(relation, d.shards)) s(name)
+	CROSS JOIN LATERAL (SELECT 'relation', 'duplicate_table' FROM pg_class x WHERE x.relnamespace = c.relnamespace AND x.relname = s.name
+		UNION ALL SELECT 'type', 'duplicate_object' FROM pg_type t WHERE t.typnamespace = c.relnamespace AND t.typname = s.name AND t.typrelid = 0 AND t.typelem = 0) x(kind, condition)
+	CROSS JOIN LATERAL shardfdw_internal.obstacle(x.condition, format('%s "%s" already exists', x.kind, s.name),
+		'A shard would have this name.', 'Rename it, or choose another number of shards.') o
+	WHERE c.oid = relation ORDER BY s.name::text COLLATE "C")
+	UNION ALL
+	(SELECT o.* FROM node n CROSS JOIN d
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('undefined_object', format('user mapping not found for user "%s" on node "%s"', CURRENT_USER, n.name), NULL,
+		format('Create one with CREATE USER MAPPING FOR %I SERVER %I; shardfdw.add_user() does so for all nodes.', CURRENT_USER, n.name)) o
+	WHERE n.number <= d.shards AND NOT EXISTS (SELECT FROM pg_user_mappings u WHERE u.srvname = n.name AND (u.umuser = 0 OR u.usename = CURRENT_USER))
+	ORDER BY n.number)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_obstacles(regclass) IS
+	'Finds what prevents the default number of shards of a table from being created on all nodes: names that are taken, and nodes for which the caller has no user mapping. Returns a row of obstacle() for each.';
+
 CREATE FUNCTION shardfdw.check_table(relation regclass, key name DEFAULT NULL)
 	RETURNS TABLE (severity text, message text, detail text, hint text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -76,6 +102,7 @@ BEGIN
 		SELECT * FROM shardfdw_internal.constraint_obstacles(relation, 'shard')
 		UNION ALL SELECT * FROM shardfdw_internal.dependent_obstacles(relation, 'shard')
 		UNION ALL SELECT * FROM shardfdw_internal.key_obstacles(relation, key_columns) WHERE key_columns IS NOT NULL
+		UNION ALL SELECT * FROM shardfdw_internal.shard_obstacles(relation)
 		UNION ALL SELECT * FROM shardfdw_internal.table_warnings(relation, key_columns)) o;
 	BEGIN
 		PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
