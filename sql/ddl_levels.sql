@@ -232,6 +232,7 @@ INSERT INTO job VALUES ('local', 1);
 INSERT INTO job VALUES ('sharded', 1);
 INSERT INTO job VALUES ('local', 1), ('sharded', 1), ('sharded', 4) ON CONFLICT DO NOTHING;
 INSERT INTO job VALUES ('local', 1) ON CONFLICT (queue, id) DO NOTHING;
+EXPLAIN INSERT INTO job VALUES ('local', 1) ON CONFLICT ON CONSTRAINT job_pkey DO NOTHING;
 SELECT queue, count(*) FROM job GROUP BY queue ORDER BY queue;
 -- USING would convert the rows of the nodes alone
 ALTER TABLE job ALTER COLUMN v TYPE numeric USING v / 2.0;

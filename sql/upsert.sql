@@ -65,6 +65,13 @@ SELECT pair.same($$INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'NULL') ON CONFL
 SELECT pair.same($$INSERT INTO t (k, part, v) VALUES (1, 'a', 10000), (21, 'x', 1) ON CONFLICT (k, part) DO NOTHING$$);
 SELECT pair.same($$INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (part) DO NOTHING$$);
 SELECT pair.same($$INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (k) DO NOTHING$$);
+-- EXPLAIN fails in the same way, however the rows travel
+SELECT pair.same($$EXPLAIN INSERT INTO t (k, part) VALUES (1, 'a') ON CONFLICT (part) DO NOTHING$$);
+SELECT pair.same($$EXPLAIN INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (part) DO UPDATE SET v = 1$$);
+SELECT pair.same($$EXPLAIN INSERT INTO t (k, part) SELECT k, s FROM t ON CONFLICT (part) DO NOTHING$$);
+SELECT pair.same($$EXPLAIN WITH w AS (INSERT INTO t (k, part) VALUES (1, 'a') ON CONFLICT (part) DO NOTHING RETURNING k) SELECT k FROM w$$);
+SELECT pair.same($$EXPLAIN WITH w AS (INSERT INTO t (k, part) VALUES (1, 'a') ON CONFLICT (part) DO NOTHING RETURNING k) INSERT INTO src (k) SELECT 1$$);
+SELECT pair.same($$INSERT INTO t (k, part) VALUES (1, 'a') ON CONFLICT (k int4_ops, part text_ops) DO NOTHING$$);
 
 -- MERGE
 SELECT pair.same($$MERGE INTO t USING src s ON t.k = s.k AND t.part = s.part

@@ -211,6 +211,7 @@ my @statements = split /;\s*\n/, q{
 		p.id AND i.company_id = p.company_id);
 	INSERT INTO shop_order (id, company_id, user_id, created, status, total) VALUES (90001, 3, 4,
 		'2026-01-01', 'open', 5) RETURNING id;
+	INSERT INTO shop_order (id, company_id) VALUES (90001, 3) ON CONFLICT (id) DO NOTHING;
 	INSERT INTO shop_item (id, company_id, order_id, product_id, quantity) VALUES (90001, 3, 1, 1,
 		1), (90002, 4, 1, 1, 1);
 	UPDATE shop_order SET company_id = 3, status = 'paid' WHERE id = 5;
@@ -356,6 +357,8 @@ for my $i (sort { $a <=> $b } keys %$found)
 	  or diag join "\n", $found->{$i}{query}, $found->{$i}{reason} // '',
 	  eval { $c->ask("EXPLAIN (COSTS OFF) $statements[$i]") } // $@;
 }
+my ($without_key) = grep { $statements[$_] =~ /ON CONFLICT \(id\)/ } 0 .. $#statements;
+is($found->{$without_key}{verdict}, 'refused', 'ON CONFLICT without the shard key');
 cmp_ok(scalar(keys %$found), '>=', 200, 'compared: ' . join ', ',
 	map { "$counts{$_} $_" } sort keys %counts);
 

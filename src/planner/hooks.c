@@ -420,6 +420,8 @@ plan_without_core(Query *parse, bool sharded, const char *query_string, int curs
 {
 	PlannedStmt *stmt = NULL;
 
+	if (parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()))
+		shard_source_check_conflicts(parse);
 	if (!sharded && parse->commandType != CMD_UTILITY && !locks_in_parts(parse, cursor_options))
 		stmt = shard_single_plan(parse, cursor_options);
 	else if (sharded)

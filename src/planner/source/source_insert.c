@@ -96,7 +96,7 @@ shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
 	return elements;
 }
 
-/* Do elements include all columns of a key? */
+/* Do elements include all columns of a key?  With collations, compared as the key compares them? */
 static bool
 include_key(List *elements, int natts, const AttrNumber *attnos, const Oid *collations)
 {
@@ -109,8 +109,9 @@ include_key(List *elements, int natts, const AttrNumber *attnos, const Oid *coll
 			Var		   *var = (Var *) element->expr;
 
 			if (IsA(var, Var) && var->varattno == attnos[i] &&
-				!OidIsValid(element->inferopclass) &&
-				(!OidIsValid(element->infercollid) || element->infercollid == collations[i]))
+				(collations == NULL ||
+				 (!OidIsValid(element->inferopclass) &&
+				  (!OidIsValid(element->infercollid) || element->infercollid == collations[i]))))
 				found = true;
 		}
 		if (!found)
@@ -120,7 +121,7 @@ include_key(List *elements, int natts, const AttrNumber *attnos, const Oid *coll
 }
 
 void
-shard_source_check_elements(ShardSourceInfo *info, List *elements)
+shard_source_check_elements(ShardSourceInfo *info, List *elements, bool compare)
 {
 	PartitionKey key = RelationGetPartitionKey(info->rel);
 	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
@@ -128,8 +129,8 @@ shard_source_check_elements(ShardSourceInfo *info, List *elements)
 
 	if (map->takes_all)
 		return;
-	if (!include_key(elements, key->partnatts, key->partattrs, key->partcollation) ||
-		(below != NULL && !include_key(elements, below->natts, below->attnos, below->collations)))
+	if (!include_key(elements, key->partnatts, key->partattrs, compare ? key->partcollation : NULL) ||
+		(below != NULL && !include_key(elements, below->natts, below->attnos, compare ? below->collations : NULL)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 				 errmsg("there is no unique or exclusion constraint matching the ON CONFLICT specification"),
@@ -222,7 +223,7 @@ convert_on_conflict(ShardSourceInfo *info)
 		elements = shard_source_constraint_elements(info, source->constraint);
 	if (elements != NIL)
 	{
-		shard_source_check_elements(info, elements);
+		shard_source_check_elements(info, elements, true);
 		result->arbiterElems = convert_elements(info, elements);
 		result->arbiterWhere = convert(info, source->arbiterWhere, _("the index condition of ON CONFLICT"));
 	}

@@ -24,6 +24,7 @@
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
@@ -416,6 +417,47 @@ shard_source_target_map(const Query *query, Oid relid)
 	}
 	table_close(rel, NoLock);
 	return map;
+}
+
+/* Has a table shards among its partitions, at any level? */
+static bool
+has_shards(Relation rel)
+{
+	foreach_oid(member, find_all_inheritors(RelationGetRelid(rel), NoLock, NULL))
+	{
+		if (get_rel_relkind(member) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(member))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_conflict(Query *query)
+{
+	OnConflictExpr *conflict = query->onConflict;
+	RangeTblEntry *rte = rt_fetch(query->resultRelation, query->rtable);
+	ShardSourceInfo info = {query};
+
+	if (rte->relkind != RELKIND_PARTITIONED_TABLE || (conflict->arbiterElems == NIL && !OidIsValid(conflict->constraint)))
+		return;
+	info.rel = table_open(rte->relid, NoLock);
+	if (shard_source_target_map(query, rte->relid) == NULL)
+	{
+		if (has_shards(info.rel))
+			shard_source_refuse(&info, _("It has partitions of several levels, or partitions that are not shards."));
+	}
+	else if (!OidIsValid(conflict->constraint))
+		shard_source_check_elements(&info, conflict->arbiterElems, false);
+	table_close(info.rel, NoLock);
+}
+
+void
+shard_source_check_conflicts(Query *query)
+{
+	if (query->commandType == CMD_INSERT && query->onConflict != NULL)
+		check_conflict(query);
+	foreach_node(CommonTableExpr, cte, query->cteList)
+		shard_source_check_conflicts(castNode(Query, cte->ctequery));
 }
 
 /*

@@ -117,8 +117,18 @@ extern Node *shard_source_add_rows(ShardSourceInfo *info, List *values);
 /* Columns of the unique constraint that ON CONFLICT ON CONSTRAINT names, as elements of index inference. */
 extern List *shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint);
 
-/* Raises core's error unless rows that conflict by these elements are on one shard. */
-extern void shard_source_check_elements(ShardSourceInfo *info, List *elements);
+/*
+ * Raises core's error unless rows that conflict by these elements are on one shard. compare: false accepts any operator
+ * class and collation, so that the node decides.
+ */
+extern void shard_source_check_elements(ShardSourceInfo *info, List *elements, bool compare);
+
+/*
+ * Checks the target of each INSERT ... ON CONFLICT of query, also in WITH, before any plan is made: a plan for one shard
+ * would only fail on the node.  Errors: core's error if the target lacks the shard key; 0A000 if the table has shards
+ * but is no sharded table.
+ */
+extern void shard_source_check_conflicts(Query *query);
 
 /* Raises an error if entry, a prepared assignment of DO UPDATE, changes the shard key. */
 extern void shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry);

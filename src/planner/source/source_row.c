@@ -133,7 +133,7 @@ shard_source_go_by_row(ShardSourceInfo *info)
 		shard_source_refuse(info, _("ON CONFLICT has an index condition, and its rows have to go one by one."));
 	if (OidIsValid(conflict->constraint))
 		elements = shard_source_constraint_elements(info, conflict->constraint);
-	shard_source_check_elements(info, elements);
+	shard_source_check_elements(info, elements, true);
 	if (conflict->action == ONCONFLICT_UPDATE)
 		check_update(info);
 	context.returning = true;
