@@ -1,4 +1,4 @@
--- Guards: statements that ask more than one shard, and scans that receive many rows.
+-- Guards: statements that ask more than one shard, and statements that receive many rows.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA guards;
@@ -98,6 +98,30 @@ SELECT t.id FROM t JOIN r ON r.a = t.a;
 UPDATE t SET a = 4 RETURNING id;
 -- the scan's runs count together
 SELECT count(*) FROM generate_series(1, 21) g, LATERAL (SELECT a FROM t WHERE t.id = g AND a > random() - 1 OFFSET 0) l;
+-- the statement's scans count together: shards one by one, asynchronously or not, joins and sub-selects
+SET shardfdw.enable_shard_scan = off;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 20 OFFSET 0) s;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 21 OFFSET 0) s;
+SET enable_async_append = off;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 20 OFFSET 0) s;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 21 OFFSET 0) s;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 21 ORDER BY id OFFSET 0) s;
+RESET enable_async_append;
+RESET shardfdw.enable_shard_scan;
+SELECT count(*) FROM (SELECT id, tableoid FROM t WHERE id <= 20 OFFSET 0) s;
+SELECT count(*) FROM (SELECT id, tableoid FROM t WHERE id <= 21 OFFSET 0) s;
+SELECT id FROM t WHERE id > random() * 0 + 50 FOR UPDATE;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 10 UNION ALL SELECT a FROM d WHERE a <= 10 OFFSET 0) s;
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 11 UNION ALL SELECT a FROM d WHERE a <= 10 OFFSET 0) s;
+SELECT (SELECT count(*) FROM (SELECT id FROM t WHERE id <= 11 OFFSET 0) s), (SELECT count(*) FROM (SELECT a FROM d WHERE a <= 10 OFFSET 0) s);
+WITH w AS (UPDATE t SET a = a WHERE id <= 11 AND random() >= 0 RETURNING id) SELECT count(*) FROM w, (SELECT count(*) FROM (SELECT a FROM d WHERE a <= 10 OFFSET 0) s) x;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 11 UNION ALL SELECT a FROM d WHERE a <= 10;
+MOVE 15 IN c;
+-- another statement of the same transaction
+SELECT count(*) FROM (SELECT id FROM t WHERE id <= 20 OFFSET 0) s;
+MOVE 15 IN c;
+ROLLBACK;
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t ORDER BY id;
 MOVE 5 IN c;

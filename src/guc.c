@@ -191,7 +191,7 @@ define_guards(void)
 							 &shard_guc_multi_shard_statements,
 							 SHARD_MULTI_SHARD_ALLOW, multi_shard_options, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.max_rows_gathered",
-							"Sets how many rows one scan of a statement may receive from nodes.",
+							"Sets how many rows one statement may receive from nodes.",
 							"Zero sets no limit.",
 							&shard_guc_max_rows_gathered,
 							0, 0, INT_MAX, PGC_USERSET, 0, NULL, NULL, NULL);

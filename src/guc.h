@@ -46,7 +46,7 @@ typedef enum ShardQueryPerNode
 #define SHARD_MULTI_SHARD_ALLOW	0
 
 extern int	shard_guc_multi_shard_statements;	/* SHARD_MULTI_SHARD_ALLOW, LOG, WARNING or ERROR */
-extern int	shard_guc_max_rows_gathered;	/* rows that one scan may receive from nodes; 0: no limit */
+extern int	shard_guc_max_rows_gathered;	/* rows that one statement may receive from nodes; 0: no limit */
 extern int	shard_guc_default_shards;	/* number of shards of a new sharded table */
 extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
 extern int	shard_guc_max_shared_connections;	/* per node, all backends; -1: no limit, 0: by the node's limit */

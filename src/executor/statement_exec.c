@@ -124,7 +124,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 	spec->level = state->plan->only_locks ? NULL : shard_txn_level_create(estate->es_query_cxt);
 	if (state->plan->only_locks)
 		shard_statement_view_add_unchecked(estate, state->plan->relids);
-	spec->limit = shard_asked_limit("Custom Scan (" SHARD_STATEMENT_NAME ")", state->plan->relids);
+	spec->limit = shard_asked_limit(estate);
 	if (state->plan->returns_rows)
 		shard_run_set_outputs(&state->run, state->plan->outputs, state->plan->noutputs,
 							  node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);

@@ -6,7 +6,7 @@
  * of colocated tables with the same number count as one shard: they are on one node, which can join
  * them.  A statement is reported once.
  *
- * The streams of a plan node share a row limit (remote/run/stream.c counts the rows).
+ * The streams of all plan nodes of a statement share a row limit (remote/run/stream.c counts the rows).
  */
 #include "postgres.h"
 
@@ -29,8 +29,16 @@ typedef struct AskedShards
 	bool		reported;
 } AskedShards;
 
+/* How many rows a statement may receive. */
+typedef struct StatementLimit
+{
+	ShardStatementEntry entry;	/* in limits */
+	ShardStreamLimit limit;
+} StatementLimit;
+
 /* Statements in progress, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
+static slist_head limits = SLIST_STATIC_INIT(limits);
 
 /* Returns quoted names: "a", "b" */
 static char *
@@ -97,14 +105,17 @@ shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const B
 }
 
 ShardStreamLimit *
-shard_asked_limit(const char *name, const List *relids)
+shard_asked_limit(EState *estate)
 {
-	ShardStreamLimit *limit;
+	StatementLimit *found;
 
 	if (shard_guc_max_rows_gathered == 0)
 		return NULL;
-	limit = palloc(sizeof(ShardStreamLimit));
-	limit->reader = psprintf("%s on %s", name, table_names(relids));
-	limit->max = limit->nleft = shard_guc_max_rows_gathered;
-	return limit;
+	found = shard_statement_entry_find(&limits, estate, 0);
+	if (found == NULL)
+	{
+		found = shard_statement_entry_add(&limits, estate, 0, sizeof(StatementLimit));
+		found->limit.max = found->limit.nleft = shard_guc_max_rows_gathered;
+	}
+	return &found->limit;
 }

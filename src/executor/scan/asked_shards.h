@@ -18,10 +18,7 @@
  */
 extern void shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const Bitmapset *shards);
 
-/*
- * Returns the row limit of a plan node that reads the tables relids; name: as in EXPLAIN.  NULL: no
- * limit.  Memory: current context, the query's.
- */
-extern ShardStreamLimit *shard_asked_limit(const char *name, const List *relids);
+/* Returns the row limit that all plan nodes of estate's statement share.  NULL: no limit.  Memory: the query's. */
+extern ShardStreamLimit *shard_asked_limit(EState *estate);
 
 #endif

@@ -255,7 +255,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->decoder = shard_decode_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor, state->plan->outputs, state->plan->noutputs);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
-	state->limit = shard_asked_limit("Foreign Scan", state->plan->relids);
+	state->limit = shard_asked_limit(estate);
 	if (state->plan->locks_rows)
 		lock_shards(state);
 	if (state->plan->locks_rows && is_copied(estate, fsplan->scan.scanrelid))

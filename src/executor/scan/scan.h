@@ -83,7 +83,7 @@ typedef struct ShardScanState
 	Bitmapset  *first_shards;	/* see shard_scan_first_shards(); NULL until requested */
 	ShardScanPart part;			/* part of live that the next run reads */
 
-	ShardStreamLimit *limit;	/* rows of all runs; NULL: none */
+	ShardStreamLimit *limit;	/* rows of all scans of the statement; NULL: none */
 	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
 	ShardDecoder *decoder;
 	int			max_streams;	/* of a node, if all must be open at the same time */

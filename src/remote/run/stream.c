@@ -582,7 +582,7 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 			if (stream->spec.limit != NULL && --stream->spec.limit->nleft < 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						 errmsg("%s has received more than %d rows from nodes", stream->spec.limit->reader, stream->spec.limit->max),
+						 errmsg("statement has received more than %d rows from nodes", stream->spec.limit->max),
 						 errhint("Add a condition, or raise the limit: SET shardfdw.max_rows_gathered = 0;")));
 		}
 		return status;

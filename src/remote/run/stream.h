@@ -31,10 +31,9 @@ typedef struct ShardStreamView
 	void		(*refuse) (const struct ShardStreamView *view, const char *node);
 } ShardStreamView;
 
-/* How many rows the streams of one plan node may bring. */
+/* How many rows the streams of one statement may bring. */
 typedef struct ShardStreamLimit
 {
-	const char *reader;			/* the plan node, for the message */
 	int			max;
 	int64		nleft;
 } ShardStreamLimit;
@@ -59,7 +58,7 @@ typedef struct ShardStreamSpec
 	bool		makes_cursor;	/* sql opens a binary cursor and fetches from it: one simple message; nparams == 0 */
 	const ShardStreamView *view;	/* of a user's query that reads; NULL: it may see everything */
 	ShardTxnLevel *level;		/* when the reading statement began; NULL: the current one (always with only_locks) */
-	ShardStreamLimit *limit;	/* of the reader; NULL: none */
+	ShardStreamLimit *limit;	/* of the statement; NULL: none */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node gets this session's CPU costs multiplied by this; 0 = its own */
 	bool		is_prepared;	/* the node keeps the plan after some uses; always so with parameters, unless ... */
