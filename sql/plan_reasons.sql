@@ -84,6 +84,37 @@ SELECT * FROM reasons('INSERT INTO u SELECT id, a FROM t');
 SELECT * FROM reasons('INSERT INTO u SELECT a FROM t');
 SELECT * FROM reasons('INSERT INTO d SELECT a, count(*) FROM t GROUP BY a');
 SELECT * FROM reasons('INSERT INTO l SELECT a, id FROM t ORDER BY b COLLATE "en-x-icu"');
+-- rows of a source
+SELECT * FROM reasons('MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET a = u.a');
+SELECT * FROM reasons('MERGE INTO t USING (SELECT id FROM u WHERE a > random() ORDER BY id) u ON t.id = u.id WHEN MATCHED THEN DELETE');
+SELECT * FROM reasons('MERGE INTO t USING u ON t.id = u.id AND u.id = 3 AND t.id = 3 WHEN MATCHED THEN UPDATE SET a = u.a');
+SELECT * FROM reasons('MERGE INTO t USING l ON t.id = l.a WHEN MATCHED THEN UPDATE SET a = l.x');
+SELECT * FROM reasons('INSERT INTO u SELECT id, a FROM t ON CONFLICT (id) DO NOTHING');
+SELECT * FROM reasons('INSERT INTO u SELECT a FROM t ON CONFLICT (id) DO NOTHING');
+SELECT * FROM reasons('WITH w AS (INSERT INTO u SELECT a FROM t ON CONFLICT (id) DO NOTHING RETURNING id) SELECT count(*) FROM w');
+SELECT * FROM reasons('WITH w AS (UPDATE t SET a = 1 WHERE a > random() RETURNING id) SELECT count(*) FROM w');
+
+-- shards that are scanned one by one
+SELECT * FROM reasons('SELECT tableoid, id FROM t');
+SELECT * FROM reasons('SELECT tableoid::regclass, count(*) FROM t GROUP BY 1');
+SELECT * FROM reasons('SELECT max(a) FROM t WHERE tableoid <> 5 AND id > 0');
+SELECT * FROM reasons('SELECT t.ctid, u.id FROM t JOIN u USING (id)');
+SELECT * FROM reasons('SELECT count(*) FROM t TABLESAMPLE system (10)');
+SELECT * FROM reasons('SELECT * FROM t TABLESAMPLE system (10) JOIN u USING (id)');
+SELECT * FROM reasons('SELECT * FROM t JOIN l USING (a) FOR UPDATE');
+SELECT * FROM reasons('SELECT * FROM t JOIN l USING (a) FOR UPDATE OF l');
+SELECT * FROM reasons('SELECT * FROM t JOIN u USING (id) FOR SHARE');
+SELECT * FROM reasons('SELECT * FROM t FOR UPDATE');
+SELECT * FROM reasons('UPDATE l SET x = t.id FROM t WHERE t.a = l.a');
+CREATE ROLE regress_plan_reasons;
+GRANT USAGE ON SCHEMA plan_reasons TO regress_plan_reasons;
+GRANT SELECT ON u TO regress_plan_reasons;
+ALTER TABLE u ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON u USING (a > 2);
+SET ROLE regress_plan_reasons;
+SELECT * FROM reasons('SELECT a, count(*) FROM u GROUP BY a');
+RESET ROLE;
+ALTER TABLE u DISABLE ROW LEVEL SECURITY;
 
 -- in a plan that is kept, below a function, and where the nodes could compute it, but do not for its costs
 SET plan_cache_mode = force_generic_plan;
@@ -107,3 +138,5 @@ SELECT lines('EXPLAIN (FORMAT json) SELECT total(a) FROM d');
 SELECT lines('EXPLAIN (FORMAT yaml) SELECT total(a) FROM d');
 SELECT lines('EXPLAIN (FORMAT xml) SELECT total(a) FROM d');
 DROP SCHEMA plan_reasons CASCADE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS plan_reasons CASCADE') r WHERE r.ok;
+DROP ROLE regress_plan_reasons;

@@ -258,6 +258,19 @@ mark_walker(Node *node, MarkContext *cxt)
 	return expression_tree_walker(node, mark_walker, cxt);
 }
 
+/* Why core plans a sharded table of level, other than its target, over single shards; NULL: it need not. */
+static const char *
+single_scans_reason(const MarkLevel *level, int rtindex, const RangeTblEntry *rte)
+{
+	if (bms_is_member(rtindex, level->syscol_rels))
+		return "a system column of the table is used";
+	if (rte->tablesample != NULL)
+		return "TABLESAMPLE";
+	if (rte->securityQuals != NIL)
+		return "row security policies";
+	return level->locks ? "rows are locked or changed" : NULL;
+}
+
 /*
  * Turns the RTEs of sharded parents at this level and below into foreign-table RTEs. locks: the level may be pulled
  * up into a level that marks rows.
@@ -282,12 +295,17 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 
 	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
+		const char *reason;
+
 		rtindex++;
-		if (level.locks || rtindex == query->resultRelation ||
-			bms_is_member(rtindex, level.syscol_rels) ||
-			rte->tablesample != NULL || rte->securityQuals != NIL ||
-			!is_sharded_rte(rte))
+		if (rtindex == query->resultRelation || !is_sharded_rte(rte))
 			continue;
+		reason = single_scans_reason(&level, rtindex, rte);
+		if (reason != NULL)
+		{
+			shard_refusal_of_table(rte->relid, reason);
+			continue;
+		}
 		rte->relkind = RELKIND_FOREIGN_TABLE;
 		rte->inh = false;
 	}

@@ -9,12 +9,18 @@
  * relations of both sides, or for the first stage above the scan's relation.  If nodes could have computed the join or
  * stage, and the coordinator computes it because that costs less, there is no reason.
  *
+ * If core scans each shard of a sharded table by itself, nodes compute nothing above these scans.  The first of them
+ * gets the reason, if there is a join, grouping or the like above them.
+ *
  * All data is in memory that lives until the statement is planned.  The search for the order of joins uses separate
  * memory.
  */
 #include "postgres.h"
 
+#include "catalog/option.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
+#include "parser/parsetree.h"
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "planner/path/refusal.h"
@@ -35,6 +41,13 @@ typedef struct RefusedStage
 	RelOptInfo *input;
 	const char *reason;
 } RefusedStage;
+
+/* A table whose shards core scans one by one. */
+typedef struct RefusedTable
+{
+	Oid			relid;
+	const char *reason;
+} RefusedTable;
 
 typedef struct PlannedScan
 {
@@ -67,6 +80,22 @@ shard_refusal_of_statement(const char *reason)
 			(errmsg_internal("statement does not run on all shards in parallel: %s", reason)));
 	refusals.statement = reason;
 	return false;
+}
+
+void
+shard_refusal_of_router(const char *reason)
+{
+	refusals.statement = reason;
+}
+
+void
+shard_refusal_of_table(Oid relid, const char *reason)
+{
+	RefusedTable *table = palloc(sizeof(RefusedTable));
+
+	table->relid = relid;
+	table->reason = reason;
+	refusals.tables = lappend(refusals.tables, table);
 }
 
 static void
@@ -258,6 +287,77 @@ explain_statement(Plan *plan, void *context)
 	return scan != NULL;
 }
 
+/* Returns the first scan of ours that makes rows for side, below an Append, too; NULL: another plan node makes them. */
+static ForeignScan *
+first_scan(Plan *side)
+{
+	Plan	   *plan = side_of(side);
+
+	if (plan != NULL && IsA(plan, Append) && ((Append *) plan)->appendplans != NIL)
+		plan = side_of(linitial(((Append *) plan)->appendplans));
+	else if (plan != NULL && IsA(plan, MergeAppend))
+		plan = side_of(linitial(((MergeAppend *) plan)->mergeplans));
+	if (plan == NULL || !IsA(plan, ForeignScan) || !shard_option_is_our_server(((ForeignScan *) plan)->fs_server))
+		return NULL;
+	return (ForeignScan *) plan;
+}
+
+/* If side scans a table shard by shard, stores the reason in the first of the scans. */
+static void
+explain_table(Plan *side, const PlannedStmt *stmt)
+{
+	ForeignScan *scan = first_scan(side);
+	Oid			top;
+
+	if (scan == NULL || scan->scan.scanrelid == 0)
+		return;
+	top = shard_map_top(rt_fetch(scan->scan.scanrelid, stmt->rtable)->relid);
+	foreach_ptr(RefusedTable, table, refusals.tables)
+	{
+		if (shard_map_top(table->relid) == top)
+		{
+			shard_plan_private_refused(scan->fdw_private, psprintf("scan: %s", table->reason));
+			return;
+		}
+	}
+}
+
+static bool
+explain_tables(Plan *plan, void *stmt)
+{
+	switch (nodeTag(plan))
+	{
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+		case T_Agg:
+		case T_Group:
+		case T_WindowAgg:
+		case T_Unique:
+		case T_SetOp:
+			explain_table(plan->lefttree, stmt);
+			explain_table(plan->righttree, stmt);
+			break;
+		case T_CustomScan:
+			foreach_ptr(Plan, side, ((CustomScan *) plan)->custom_plans)
+				explain_table(side, stmt);
+			break;
+		default:
+			break;
+	}
+	return false;
+}
+
+void
+shard_refusal_explain_input(Plan *input)
+{
+	const char *reason = refusals.statement;
+	ForeignScan *scan = first_scan(input);
+
+	if (scan != NULL && reason != NULL)
+		shard_plan_private_refused(scan->fdw_private, psprintf("statement: %s", reason));
+}
+
 static bool
 explain_node(Plan *plan, void *context)
 {
@@ -292,4 +392,6 @@ shard_refusal_explain(PlannedStmt *stmt)
 		}
 	}
 	(void) shard_plan_walk_statement(stmt, explain_node, NULL);
+	if (refusals.tables != NIL)
+		(void) shard_plan_walk_statement(stmt, explain_tables, stmt);
 }

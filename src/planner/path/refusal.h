@@ -13,8 +13,9 @@
 /* The refusals of one statement.  Statements may be planned within each other. */
 typedef struct ShardRefusals
 {
-	List	   *joins;			/* these three lists: see refusal.c */
+	List	   *joins;			/* these four lists: see refusal.c */
 	List	   *stages;
+	List	   *tables;
 	List	   *scans;
 	const char *statement;		/* why the statement does not run unchanged on the shards; NULL: the router has not looked at it */
 	RelOptInfo *input;			/* input of the stage that is being planned; NULL: no stage is */
@@ -27,8 +28,15 @@ extern void shard_refusal_leave(ShardRefusals outer);
 
 /* Each function notes a reason, which is a constant string, and returns false. */
 extern bool shard_refusal_of_statement(const char *reason);
+
 extern bool shard_refusal_of_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
 extern bool shard_refusal_of_stage(const char *stage, const char *reason);
+
+/* Notes why the statement, which is not tried on several shards, does not run unchanged on one. */
+extern void shard_refusal_of_router(const char *reason);
+
+/* Core scans each shard of the sharded table by itself. reason: a constant string. */
+extern void shard_refusal_of_table(Oid relid, const char *reason);
 
 /* Nodes can compute the join.  Earlier refusals of the join are dropped: nodes compute it if that costs less. */
 extern void shard_refusal_join_offered(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
@@ -44,6 +52,9 @@ extern void shard_refusal_stage_end(PlannerInfo *root);
 
 /* A scan of rel is in the plan. */
 extern void shard_refusal_add_scan(PlannerInfo *root, RelOptInfo *rel, ForeignScan *scan);
+
+/* Writes the reason of the statement into a scan that makes the rows of input, which go to the statement. */
+extern void shard_refusal_explain_input(Plan *input);
 
 /* Writes the reasons into the scans of the finished plan. */
 extern void shard_refusal_explain(PlannedStmt *stmt);

@@ -26,6 +26,7 @@
 #include "optimizer/optimizer.h"
 #include "catalog/route.h"
 #include "parser/parsetree.h"
+#include "planner/path/refusal.h"
 #include "planner/router/route_scope.h"
 #include "planner/router/statement.h"
 #include "utils/lsyscache.h"
@@ -111,7 +112,7 @@ find_keys(RouteContext *cxt, ShardRouteLevel *level, int varno, PartitionKey key
 
 		if (value == NULL)
 		{
-			refuse(cxt, "key is not known to be one value");
+			refuse(cxt, "the shard key is not known to be one value");
 			return;
 		}
 		*keys = lappend(*keys, value);
@@ -371,6 +372,9 @@ shard_router_plan(Query *query, ShardRouteOrigin *origin)
 	{
 		ereport(DEBUG2,
 				(errmsg_internal("statement is not run by one shard: %s", cxt.reason)));
+		/* push.c has other reasons for other statements */
+		if (query->commandType == CMD_MERGE || query->hasModifyingCTE)
+			shard_refusal_of_router(cxt.reason);
 		return NULL;
 	}
 	plan.inserts_key = cxt.inserts_key;

@@ -28,6 +28,7 @@
 #include "optimizer/planner.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
+#include "planner/path/refusal.h"
 #include "planner/source/source_cte.h"
 #include "planner/source/source_modify.h"
 #include "planner/router/statement.h"
@@ -158,6 +159,7 @@ plan_source(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, L
 	cscan->custom_private = shard_plan_private_pack(SHARD_PLAN_SOURCE, source->plan);
 	cscan->methods = source->made->methods;
 	source->cscan = cscan;
+	shard_refusal_explain_input(linitial(custom_plans));
 	return (Plan *) cscan;
 }
 

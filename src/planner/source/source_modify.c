@@ -43,6 +43,7 @@
 #include "partitioning/partdesc.h"
 #include "plan/plan_functions.h"
 #include "plan/plan_private.h"
+#include "planner/path/refusal.h"
 #include "planner/path/scan_output.h"
 #include "planner/source/source_modify.h"
 #include "planner/router/statement.h"
@@ -263,6 +264,7 @@ make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, P
 	stmt = shard_plan_query(shard_source_child(info), query_string,
 							cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
 	child = stmt->planTree;
+	shard_refusal_explain_input(child);
 
 	cscan->custom_plans = list_make1(child);
 	cscan->custom_private = shard_plan_private_pack(SHARD_PLAN_SOURCE, plan);
