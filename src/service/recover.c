@@ -66,7 +66,7 @@ typedef struct SurveyNode
 	const char *failure;		/* why it was not reached; NULL: it was */
 	ShardConnServer server;		/* the server that has answered */
 	const char *noted;			/* identity of the coordinator that is noted there; NULL: none */
-	uint32		nleft;			/* of shard_node_stat_nleft() */
+	uint64		nleft;			/* of shard_node_stat_nleft() */
 	bool		has_others;		/* transactions of other coordinators are prepared there */
 } SurveyNode;
 

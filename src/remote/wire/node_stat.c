@@ -29,8 +29,9 @@ typedef struct NodePlace
 	uint64		last_find;		/* value of nfinds */
 	pg_atomic_uint32 host;		/* number of the host plus 1; 0: none */
 	ShardNodeEnd end;			/* protected by the lock, as the next two */
-	uint32		nleft;			/* transactions left to recovery, plus 1 for those that are unknown when the entry is assigned */
-	uint32		nsettled;		/* the value of nleft up to which recovery has resolved them */
+	uint64		nleft;			/* transactions left to recovery, plus 1 for those that are unknown when the entry is assigned; any
+								 * role can add to it, so it must not wrap */
+	uint64		nsettled;		/* the value of nleft up to which recovery has resolved them */
 	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
 } NodePlace;
 
@@ -198,10 +199,10 @@ shardfdw_doubt_nodes(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-uint32
+uint64
 shard_node_stat_nleft(Oid serverid)
 {
-	uint32		nleft;
+	uint64		nleft;
 
 	if (!shared)
 		return 0;
@@ -212,7 +213,7 @@ shard_node_stat_nleft(Oid serverid)
 }
 
 void
-shard_node_stat_settled(Oid serverid, uint32 nleft)
+shard_node_stat_settled(Oid serverid, uint64 nleft)
 {
 	NodePlace  *place;
 

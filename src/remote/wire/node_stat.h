@@ -77,8 +77,8 @@ extern void shard_node_stat_leave(Oid serverid);
  * Recovery calls shard_node_stat_nleft() before it asks a node for prepared transactions, and shard_node_stat_settled()
  * with the result if the node has none any more that were left.
  */
-extern uint32 shard_node_stat_nleft(Oid serverid);
-extern void shard_node_stat_settled(Oid serverid, uint32 nleft);
+extern uint64 shard_node_stat_nleft(Oid serverid);
+extern void shard_node_stat_settled(Oid serverid, uint64 nleft);
 
 /* The counters of one server. */
 typedef struct ShardNodeStat
