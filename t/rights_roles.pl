@@ -160,6 +160,25 @@ is($c->safe_psql($alice . q{INSERT INTO guarded VALUES (1, 'alice', 1), (2, 'ali
 $c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'bob', 1, 'hidden')}, qr/^(?!.*hidden).*42501.*row-level security/s, 'the policy is checked');
 $c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'alice', 1) RETURNING *}, qr/42501/, 'RETURNING needs the right to read');
 
+# UPDATE on one column is enough to lock rows. SELECT on one column is not enough where the
+# coordinator reads the rows' ctid.
+$c->safe_psql(q{CREATE TABLE seats (k int PRIMARY KEY, v int, w int); CREATE TABLE here (k int);
+	SELECT shardfdw.shard_table('seats', shards => 4); INSERT INTO here VALUES (2);
+	INSERT INTO seats SELECT g, g, g FROM generate_series(1, 4) g;
+	GRANT SELECT ON seats, here TO alice; GRANT UPDATE (v) ON seats TO alice});
+my @locks = (
+	'SELECT k FROM seats WHERE k = 2 FOR UPDATE',
+	'SELECT k FROM seats WHERE v = 2 FOR NO KEY UPDATE',
+	'SELECT k FROM seats WHERE v = 2 ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED',
+	'SELECT s.k FROM seats s JOIN here USING (k) FOR UPDATE OF s',
+	'UPDATE seats SET v = v WHERE v > random() + 1 AND v = 2 RETURNING k');
+is($c->safe_psql("$alice$_"), 2, "UPDATE (v): $_") for @locks;
+$c->psql_fails_like($alice . 'UPDATE seats SET w = w', qr/42501/, 'not of another column');
+$c->safe_psql('REVOKE SELECT ON seats FROM alice; GRANT SELECT (k, v) ON seats TO alice');
+is($c->safe_psql("$alice$locks[0]"), 2, "SELECT (k, v): $locks[0]");
+$c->psql_fails_like("$alice$_", qr/42501: permission denied for table seats_0/, "SELECT (k, v): $_")
+  for @locks[1 .. 4];
+
 # A role that a user has created here must not get the rights of a superuser of the nodes.
 $c->safe_psql('CREATE ROLE climber CREATEROLE; SET ROLE climber; CREATE ROLE chief; GRANT chief TO climber');
 $c->node_safe_psql(1, 'CREATE ROLE chief SUPERUSER');
