@@ -119,7 +119,42 @@ BEGIN;
 INSERT INTO late SELECT g, 1 FROM generate_series(1, 20) g;
 COMMIT;
 SELECT count(*) FROM late;
+-- functions that a body calls: nodes lack them, and the HINT has the command that makes them
 \set VERBOSITY default
+CREATE FUNCTION helper(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 > 0; END';
+CREATE FUNCTION helper(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
+CREATE FUNCTION as_owner(int) RETURNS boolean LANGUAGE sql IMMUTABLE SECURITY DEFINER AS 'SELECT true';
+CREATE FUNCTION passes(i int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$BEGIN
+	IF i = 1 THEN RETURN en.helper(i); END IF;
+	IF i = 2 THEN RETURN en.helper('x'::text); END IF;
+	IF i = 3 THEN RETURN helper(i); END IF;
+	IF i = 4 THEN RETURN en.as_owner(i); END IF;
+	IF i = 5 THEN RETURN en.absent(i); END IF;
+	IF i = 6 THEN RETURN pg_catalog.helper(i); END IF;
+	IF i = 7 THEN RETURN i OPERATOR(pg_catalog.@@) i; END IF;
+	RETURN true;
+END$$;
+CREATE TABLE bodies (id int PRIMARY KEY, CHECK (passes(id)));
+SELECT shardfdw.shard_table('bodies', 'id', shards => 2) \g /dev/null
+CREATE FUNCTION hint_of(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	hint text;
+BEGIN
+	EXECUTE statement;
+	RETURN 'no error';
+EXCEPTION WHEN undefined_function THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN CASE WHEN hint ~ 'shardfdw' THEN hint ELSE 'that of the node' END;
+END$$;
+SELECT i, hint_of(format('INSERT INTO bodies VALUES (%s)', i)) FROM generate_series(1, 8) i;
+SELECT hint_of('INSERT INTO bodies SELECT 1 + random() * 0 FROM generate_series(1, 1)');
+SELECT hint_of('ALTER TABLE bodies ADD CHECK (passes(id - 7))');
+CREATE TABLE later (id int PRIMARY KEY, CHECK (passes(id)));
+INSERT INTO later VALUES (1);
+SELECT hint_of($$SELECT shardfdw.shard_table('later', 'id', shards => 2)$$);
+SELECT hint_of($$COPY bodies FROM PROGRAM 'echo 1'$$);
+SELECT DISTINCT ok, result FROM shardfdw.run_on_nodes(pg_get_functiondef('en.helper(integer)'::regprocedure));
+SELECT hint_of('INSERT INTO bodies VALUES (1)');
 RESET search_path;
 DROP SCHEMA other CASCADE;
 DROP SCHEMA en CASCADE;

@@ -30,6 +30,7 @@
 #include "mb/pg_wchar.h"
 #include "remote/wire/error.h"
 #include "service/error_detail.h"
+#include "service/error_function.h"
 #include "service/error_name.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
@@ -343,9 +344,14 @@ rename_objects(Oid shard, Oid serverid, int sqlstate, const char *detail, ShardE
 static bool
 look_at_error(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *names)
 {
-	Oid			table = shard_option_find_table(serverid, names->schema, names->table);
+	Oid			table;
 	bool		may_read;
 
+	if (sqlstate == ERRCODE_UNDEFINED_FUNCTION)
+		names->hint = shard_error_function_hint(names->message);
+	if (names->schema == NULL || names->table == NULL)
+		return false;
+	table = shard_option_find_table(serverid, names->schema, names->table);
 	if (!OidIsValid(table))
 		return false;
 	may_read = may_read_detail(table, serverid, sqlstate, detail, names);

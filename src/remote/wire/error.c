@@ -134,6 +134,7 @@ take_names(ShardErrorNames *names, const PGresult *res)
 	names->table = field(res, PG_DIAG_TABLE_NAME);
 	names->column = field(res, PG_DIAG_COLUMN_NAME);
 	names->constraint = field(res, PG_DIAG_CONSTRAINT_NAME);
+	names->hint = NULL;
 }
 
 /*
@@ -144,7 +145,8 @@ take_names(ShardErrorNames *names, const PGresult *res)
 static bool
 ask_hook(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
 {
-	return error_hook && conn && names->table && names->schema && IsTransactionState() &&
+	return error_hook && conn && IsTransactionState() &&
+		((names->table && names->schema) || (names->message && sqlstate == ERRCODE_UNDEFINED_FUNCTION)) &&
 		error_hook(conn->serverid, sqlstate, detail, names);
 }
 
@@ -259,6 +261,8 @@ fit_error(RemoteError *error, int elevel, const ShardConn *conn, const char *lab
 
 	if (is_about_row(error->sqlstate) && !may_read)
 		error->detail = error->context = NULL;
+	if (error->names.hint)
+		error->hint = error->names.hint;
 	error->detail = add_place(error->detail, conn, label);
 }
 

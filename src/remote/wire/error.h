@@ -17,11 +17,12 @@ typedef struct ShardErrorNames
 	char	   *table;
 	char	   *column;
 	char	   *constraint;
+	char	   *hint;			/* set by the hook: replaces the node's HINT */
 } ShardErrorNames;
 
 /*
- * Replaces the node's names by the user's. schema and table are not NULL. detail: the node's, or
- * NULL.  Called in a transaction; may read catalogs.  Result: may the current user read the values
+ * Replaces the node's names by the user's. schema and table are not NULL, except for undefined functions. detail: the
+ * node's, or NULL.  Called in a transaction; may read catalogs.  Result: may the current user read the values
  * of the row that an error with this SQLSTATE shows in DETAIL?  False if that is unknown.
  */
 typedef bool (*ShardErrorHook) (Oid serverid, int sqlstate, const char *detail,
