@@ -110,6 +110,24 @@ release('move_copied');
 $c1->safe_psql("SELECT shardfdw.wait_job($job)");
 $c2->safe_psql(q{SELECT shardfdw.split_shard('np_01')});
 
+# ---------- jobs begin one after the other, and other roles cannot stop them ----------
+
+$c1->node_safe_psql(1, 'CREATE ROLE intruder LOGIN');
+my $intruder = $c1->node(1)->background_psql('postgres');
+$intruder->query_safe(q{SET ROLE intruder;
+	SELECT pg_advisory_lock(hashtextextended('shardfdw job', 0))});
+$c2->safe_psql(q{SELECT shardfdw.move_shard('np_03', 'node2')});
+pass('an advisory lock of another role');
+$intruder->query_safe('RESET ROLE; BEGIN; CREATE SCHEMA shardfdw_job; DROP SCHEMA shardfdw_job');
+my $moving = $c2->start_sql(q{SELECT shardfdw.move_shard('np_02', 'node2')});
+$c1->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid'
+	AND NOT granted)}, 1);
+$intruder->query_safe('ROLLBACK');
+is(($c2->wait_sql($moving))[2], '', 'a job waits for one that begins');
+$intruder->quit;
+$c1->node_safe_psql(1, 'DROP ROLE intruder');
+$c2->safe_psql(q{SELECT shardfdw.move_shard('np_02', 'node1')});
+
 # ---------- until the job ends ----------
 
 $job = hold('move_switched', 'dropping', q{move_shard('np_02', 'node2', wait => false)});

@@ -197,8 +197,10 @@ AS $$
 DECLARE
 	n record;
 BEGIN
-	-- Another job may be writing its note. This transaction also writes one.
-	PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('shardfdw job', 0));
+	-- Another job may be writing its note. This transaction also writes one. Until it ends, other transactions wait to use the name of a schema.
+	-- Any role could hold an advisory lock. Only roles that may write notes can make a schema.
+	CREATE SCHEMA shardfdw_job;
+	DROP SCHEMA shardfdw_job;
 	WITH own AS MATERIALIZED (
 		SELECT x.*, c.relowner FROM pg_catalog.jsonb_to_recordset(%1$L) x(side text, name text, schema text, "table" text) LEFT JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(x.name)
 	), notes AS MATERIALIZED (
