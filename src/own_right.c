@@ -15,11 +15,13 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "nodes/value.h"
 #include "own_right.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "parser/parse_type.h"
 #include "parser/parser.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -92,19 +94,36 @@ shardfdw_revoke_command(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(shard_own_right_revoke(text_to_cstring(PG_GETARG_TEXT_PP(1)), text_to_cstring(PG_GETARG_TEXT_PP(0)))));
 }
 
-/* The relation, or the relation of the row type, of a GRANT on one object.  InvalidOid: another command. */
+/*
+ * The relation, or the relation of the row type, of a GRANT on one object.  InvalidOid: another command.  Replaces the
+ * name by the qualified one, because the search_path of another role may find another object.
+ */
 static Oid
 granted_relation(const RawStmt *raw)
 {
-	const GrantStmt *stmt = (const GrantStmt *) raw->stmt;
+	GrantStmt  *stmt = (GrantStmt *) raw->stmt;
+	Oid			relid = InvalidOid;
+	char	   *schema;
+	char	   *name;
 
 	if (!IsA(stmt, GrantStmt) || !stmt->is_grant || stmt->targtype != ACL_TARGET_OBJECT || list_length(stmt->objects) != 1)
 		return InvalidOid;
 	if (stmt->objtype == OBJECT_TABLE || stmt->objtype == OBJECT_SEQUENCE)
-		return RangeVarGetRelid(linitial_node(RangeVar, stmt->objects), AccessShareLock, false);
+		relid = RangeVarGetRelid(linitial_node(RangeVar, stmt->objects), AccessShareLock, false);
+	else if (stmt->objtype == OBJECT_TYPE)
+		relid = typeidTypeRelid(typenameTypeId(NULL, makeTypeNameFromNameList(linitial_node(List, stmt->objects))));
+	if (!OidIsValid(relid))
+		return InvalidOid;
+	LockRelationOid(relid, AccessShareLock);
+	schema = get_namespace_name(get_rel_namespace(relid));
+	name = get_rel_name(relid);
+	if (schema == NULL || name == NULL)
+		return InvalidOid;
 	if (stmt->objtype == OBJECT_TYPE)
-		return typeidTypeRelid(typenameTypeId(NULL, makeTypeNameFromNameList(linitial_node(List, stmt->objects))));
-	return InvalidOid;
+		stmt->objects = list_make1(list_make2(makeString(schema), makeString(name)));
+	else
+		stmt->objects = list_make1(makeRangeVar(schema, name, -1));
+	return relid;
 }
 
 /*

@@ -159,4 +159,21 @@ for (
 		"refused: $command, by $grantor");
 }
 
+# "$user" in search_path is another schema for the grantor. The command must not reach its tables.
+$c->safe_psql(q{CREATE SCHEMA anna AUTHORIZATION anna; GRANT USAGE ON SCHEMA anna TO keeper;
+	CREATE SCHEMA kept AUTHORIZATION keeper; GRANT USAGE ON SCHEMA kept TO anna;
+	SET ROLE anna; CREATE TABLE anna.secret (v int);
+	SET ROLE keeper; CREATE TABLE kept.secret (v int);
+	GRANT SELECT ON kept.secret TO anna WITH GRANT OPTION});
+for my $command ('SELECT ON secret', 'USAGE ON TYPE secret')
+{
+	# For the type, anna has no grant option: PostgreSQL warns, and writes the default privileges.
+	$c->psql(qq{SET ROLE keeper; SET search_path = "\$user", kept;
+		SELECT shardfdw_internal.grant_as('anna', 'GRANT $command TO carl')});
+}
+is($c->safe_psql(q{SELECT c.oid::regclass, has_table_privilege('carl', c.oid, 'SELECT'),
+		t.typacl IS NOT NULL
+	FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.relname = 'secret' ORDER BY 1}),
+	"anna.secret|f|f\nkept.secret|t|t", 'the name is that of the caller, not of the grantor');
+
 done_testing();
